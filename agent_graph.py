@@ -1,0 +1,392 @@
+"""The agent: state, nodes and edges of the graph that runs one turn of a thread.
+
+    START -> router -> agent -> END
+                       |   ^
+                 calls |   | none open
+                       v   |
+                     collect -> approve
+                       ^  |        |
+                       |  v        v
+                       tools <-----+ (by way of collect)
+
+The graph is handed all it works with and finds nothing itself. `collect` looks at the calls of the
+last message that have no result yet, in order: a run of calls that need no asking goes to `tools`
+at once, one task each, so that what has finished is not run again after a crash; the first that
+needs asking sends all that do to `approve`, which asks once and runs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypedDict
+
+from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.config import get_stream_writer
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command, Send, interrupt
+
+from agent_ports import Journal, Model, Policy, Repair, Router, Tool
+from agent_turn import (
+    BAD_REPLIES,
+    answer_of,
+    bad_in_a_row,
+    closing,
+    current_turn,
+    is_looping,
+    open_calls,
+    result_of,
+    split_calls,
+    steps_of,
+    with_last_call,
+)
+from context import View, Window, build_view, fit_tools, text_of
+
+# Snapshots copy the whole conversation. Measured with 4 KB results: each fixed period makes the
+# file grow with the square of the turns, and a snapshot saves at most half of the time of loading
+# a long thread (building the messages is the rest: 38 of 96 ms at 700 turns). So none is taken,
+# but for those LangGraph takes by itself: at a fork, at an `Overwrite`, after 5,000 supersteps.
+NEVER = 1_000_000_000
+
+
+def messages_channel() -> Any:
+    """What stands in `Annotated[list[AnyMessage], messages_channel()]`.
+
+    A channel that stores each update once and builds the list again from the stored updates.
+    Where this LangGraph has no such channel: the reducer that stores the list at every step.
+    Either reads what the other wrote.
+    """
+    try:
+        # The reducer has no public name yet; the channel is marked beta.
+        from langgraph.channels.delta import DeltaChannel
+        from langgraph.graph.message import _messages_delta_reducer
+    except ImportError:
+        return add_messages
+    reducer: Any = _messages_delta_reducer
+    return DeltaChannel(reducer, snapshot_frequency=NEVER)
+
+
+class State(TypedDict, total=False):
+    """Messages and plain JSON values only, so that nothing else is ever read back from disk."""
+
+    messages: Annotated[list[AnyMessage], messages_channel()]
+    route: str
+    decisions: dict[str, int]  # call id -> how many earlier starts of it the yes knew of
+    unknown: dict[str, int]  # ids of writes that may have run -> how often they were started
+    allowed: list[str]  # "server/tool" that the person allowed for this thread
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`max_steps` is model calls a turn; `keep_turns` and `keep_chars` are those of `compact`."""
+
+    max_steps: int = 12
+    keep_turns: int = 2
+    keep_chars: int = 200
+
+
+def _emit(**event: Any) -> None:
+    get_stream_writer()(event)
+
+
+def _emit_result(message: ToolMessage) -> None:
+    outcome = message.additional_kwargs["outcome"]
+    text = text_of(message.content)
+    _emit(
+        event="result",
+        call_id=message.tool_call_id,
+        name=message.name,
+        status=outcome,
+        text=text,
+    )
+
+
+def _emit_delta(kind: Literal["text", "thinking"], text: str) -> None:
+    _emit(event=kind, text=text)
+
+
+def _emit_cuts(view: View) -> None:
+    """Say what the model does not see of this turn; what is only older goes without saying."""
+    if view.dropped_turns:
+        text = f"The {view.dropped_turns} oldest turns do not fit the context and are left out."
+        _emit(event="notice", text=text)
+    if view.cut:
+        _emit(event="notice", text="The prompt is longer than the context: its middle is cut out.")
+
+
+def function_of(tool: Tool) -> dict[str, Any]:
+    """The tool as the chat API takes it."""
+    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.schema)}
+    return {"type": "function", "function": function}
+
+
+# -- nodes ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Agent:
+    """The nodes, over the collaborators that they share."""
+
+    model: Model
+    tools: Mapping[str, Tool]
+    routes: Mapping[str, Sequence[str]]
+    route: Router
+    policy: Policy
+    repair: Repair
+    journal: Journal
+    window: Window
+    system_prompt: str
+    limits: Limits
+
+    async def router(self, state: State) -> State:
+        name = await self.route(state["messages"], state.get("route", ""))
+        _emit(event="route", name=name)
+        return {"route": name, "decisions": {}, "unknown": {}}
+
+    async def agent(self, state: State) -> State:
+        turn = current_turn(state["messages"])
+        why = self._why_last(turn)
+        reply = await self._reply(state, last=bool(why))
+        reply.additional_kwargs["route"] = state.get("route", "")
+        if why:
+            return {"messages": [closing(reply, why)]}
+        reply = self.repair(reply, self._tools_of(state))
+        if not reply.tool_calls and not reply.invalid_tool_calls:
+            return {"messages": [answer_of(reply)]}
+        reply, refused = split_calls(reply, turn)
+        if reply.additional_kwargs.get("bad_calls") and bad_in_a_row(turn) + 1 >= BAD_REPLIES:
+            error = f"The model wrote no usable tool call. {text_of(refused[-1].content)}"
+            return {"messages": [closing(reply, "error", error)]}
+        for message in refused:
+            _emit_result(message)
+        return {"messages": [reply, *refused]}
+
+    def _why_last(self, turn: Sequence[AnyMessage]) -> str:
+        """Why this model call must be the last of the turn; empty while it need not."""
+        if steps_of(turn) >= self.limits.max_steps:
+            return "step_limit"
+        return "loop" if is_looping(turn) else ""
+
+    def _tools_of(self, state: State) -> Sequence[Tool]:
+        names = self.routes.get(state.get("route", ""), ())
+        return [self.tools[name] for name in names if name in self.tools]
+
+    async def _reply(self, state: State, *, last: bool) -> AIMessage:
+        functions, left_out = fit_tools(
+            [function_of(t) for t in self._tools_of(state)], self.window
+        )
+        if left_out:
+            _emit(event="notice", text=f"{left_out} tools do not fit the context and are left out.")
+        choice = "none" if last and functions else None
+        try:
+            reply = await self._ask(state, functions, choice, 1.0)
+        except self.model.overflow:
+            _emit(
+                event="notice", text="The prompt was too long for the model: trying a shorter one."
+            )
+            reply = await self._ask(state, functions, choice, 0.7)
+        if not (reply.additional_kwargs.get("raw_tool_calls") or text_of(reply.content).strip()):
+            reply = await self._ask(state, functions, choice, 1.0)
+        return reply
+
+    async def _ask(
+        self, state: State, functions: Sequence[Mapping[str, Any]], choice: str | None, part: float
+    ) -> AIMessage:
+        """One model call with the view in `part` of the room. Raises what the model raises."""
+        window = self.window
+        system = SystemMessage(self.system_prompt)
+        tool_tokens = window.tool_tokens(functions)
+        room = int((window.room(tool_tokens) - window.tokens([system])) * part)
+        view = build_view(
+            state["messages"],
+            window,
+            room=room,
+            keep_turns=self.limits.keep_turns,
+            keep_chars=self.limits.keep_chars,
+        )
+        _emit_cuts(view)
+        sent = view.tokens + tool_tokens + window.tokens([system])
+        try:
+            shown = with_last_call(view.messages) if choice == "none" else view.messages
+            reply = await self.model.reply(
+                [system, *shown], tools=functions, tool_choice=choice, on_delta=_emit_delta
+            )
+        except self.model.overflow as exc:
+            prompt, length = (
+                getattr(exc, "prompt_tokens", None),
+                getattr(exc, "context_length", None),
+            )
+            window.overflowed(prompt, length, sent)
+            raise
+        usage = reply.usage_metadata
+        if usage:
+            window.observe(sent, usage["input_tokens"])
+            _emit(event="usage", input=usage["input_tokens"], output=usage["output_tokens"])
+        return reply
+
+    async def collect(
+        self, state: State
+    ) -> Command[Literal["tools", "approve", "agent", "collect"]]:
+        message_id, calls = open_calls(state["messages"])
+        ready: list[Send] = []
+        for call in calls:
+            tool = self.tools.get(call["name"])
+            if tool is None:
+                text = f"The tool {call['name']} is not there any more; its server may be down."
+                return Command(goto="collect", update={"messages": [_refuse(call, text, "error")]})
+            verdict = self._verdict(call, tool, state)
+            if verdict == "deny":
+                text = "Not run: the user's rules forbid this call. It is not a failure."
+                return Command(goto="collect", update={"messages": [_refuse(call, text, "denied")]})
+            if verdict == "ask":
+                return Command(goto=ready or "approve")
+            known = state.get("decisions", {}).get(call["id"], 0)
+            task = Send("tools", {"call": call, "message_id": message_id, "known_starts": known})
+            if not tool.read_only:  # runs alone, so that what stands behind it sees its effect
+                return Command(goto=ready or [task])
+            ready.append(task)
+        return Command(goto=ready or "agent")
+
+    def _verdict(
+        self, call: Mapping[str, Any], tool: Tool, state: State
+    ) -> Literal["allow", "ask", "deny"]:
+        decision = state.get("decisions", {}).get(call["id"])
+        starts = state.get("unknown", {}).get(call["id"], 0)
+        if decision is not None or starts:  # a yes counts for the starts that it knew of
+            return "allow" if decision == starts else "ask"
+        return self.policy(tool, call["args"], state.get("allowed", []))
+
+    def approve(self, state: State) -> Command[Literal["collect"]]:
+        """Ask once for all open calls that need it. Nothing may happen before the interrupt."""
+        message_id, calls = open_calls(state["messages"])
+        asked = [
+            call
+            for call in calls
+            if (tool := self.tools.get(call["name"])) and self._verdict(call, tool, state) == "ask"
+        ]
+        if not asked:
+            return Command(goto="collect")
+        unknown = state.get("unknown", {})
+        pending = [_pending(call, self.tools[call["name"]], unknown) for call in asked]
+        answers = interrupt({"kind": "approval", "message_id": message_id, "calls": pending})
+        decisions, allowed = dict(state.get("decisions", {})), list(state.get("allowed", []))
+        refused: list[AnyMessage] = []
+        for call, shown in zip(asked, pending, strict=True):
+            answer = (answers or {}).get(call["id"]) or {}
+            if not answer.get("approve"):
+                refused.append(_no(call, shown, str(answer.get("reason") or "")))
+                continue
+            decisions[call["id"]] = unknown.get(call["id"], 0)
+            if answer.get("scope") == "thread":
+                allowed.append(f"{shown['server']}/{shown['tool']}")
+        update = {"messages": refused, "decisions": decisions, "allowed": allowed}
+        return Command(goto="collect", update=update)
+
+    async def run_tool(self, task: dict[str, Any], config: RunnableConfig) -> dict[str, Any]:
+        """Run one call, unless the journal says that a write of it may already have run."""
+        call, message_id = task["call"], task["message_id"]
+        thread, tool = config["configurable"]["thread_id"], self.tools[call["name"]]
+        key = (thread, message_id, call["id"])
+        run = None if tool.read_only else await self.journal.find(*key)
+        if run and run.outcome is not None:
+            text = run.result if run.result is not None else "[it ran; its result was lost]"
+            return {"messages": [result_of(call, text, run.outcome)]}
+        if run and run.starts > task["known_starts"]:
+            return {"unknown": {call["id"]: run.starts}}
+        await self.journal.begin(*key, tool.name, not tool.read_only)
+        _emit(
+            event="start",
+            call_id=call["id"],
+            name=call["name"],
+            server=tool.server,
+            tool=tool.original,
+            args=call["args"],
+        )
+        text, status = await tool(call["args"])
+        await self.journal.end(*key, status, None if tool.read_only else text)
+        message = result_of(call, text, status)
+        _emit_result(message)
+        return {"messages": [message]}
+
+
+def _pending(call: Mapping[str, Any], tool: Tool, unknown: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        "call_id": call["id"],
+        "name": call["name"],
+        "server": tool.server,
+        "tool": tool.original,
+        "args": call["args"],
+        "why": "unknown_outcome" if call["id"] in unknown else "write",
+    }
+
+
+def _refuse(call: Mapping[str, Any], text: str, outcome: str) -> ToolMessage:
+    message = result_of(call, text, outcome)
+    _emit_result(message)
+    return message
+
+
+def _no(call: Mapping[str, Any], shown: Mapping[str, Any], reason: str) -> ToolMessage:
+    """The result of a call that a person did not allow, in words that a small model can follow."""
+    if shown["why"] == "unknown_outcome":
+        text = (
+            "The program was interrupted while this call ran. Whether it was carried out is "
+            "unknown. It was not run again."
+        )
+        return _refuse(call, text, "unknown")
+    text = "The user did not allow this call; it was not run. This is no failure: do not repeat it."
+    return _refuse(call, f"{text} Reason: {reason}" if reason else text, "denied")
+
+
+# -- wiring ---------------------------------------------------------------------------------------
+
+
+def build_graph(
+    model: Model,
+    tools: Sequence[Tool],
+    *,
+    routes: Mapping[str, Sequence[str]],
+    route: Router,
+    policy: Policy,
+    repair: Repair,
+    journal: Journal,
+    window: Window,
+    system_prompt: str,
+    limits: Limits | None = None,
+    checkpointer: BaseCheckpointSaver[str] | None = None,
+) -> CompiledStateGraph[State, None, State, State]:
+    """The compiled agent. `routes` maps each route's name to the names of its tools."""
+    by_name = {tool.name: tool for tool in tools}
+    agent = _Agent(
+        model,
+        by_name,
+        routes,
+        route,
+        policy,
+        repair,
+        journal,
+        window,
+        system_prompt,
+        limits or Limits(),
+    )
+    graph = StateGraph(State)
+    graph.add_node("router", agent.router)
+    graph.add_node("agent", agent.agent)
+    graph.add_node("collect", agent.collect)
+    graph.add_node("approve", agent.approve)
+    graph.add_node("tools", agent.run_tool)  # type: ignore[arg-type]  # its input is a task of Send
+    graph.add_edge(START, "router")
+    graph.add_edge("router", "agent")
+    graph.add_conditional_edges("agent", _next_of_agent, {"collect": "collect", END: END})
+    graph.add_edge("tools", "collect")
+    return graph.compile(checkpointer=checkpointer)
+
+
+def _next_of_agent(state: State) -> str:
+    """To `collect` while the last reply had calls, also when each of them was refused already."""
+    last = next(m for m in reversed(state["messages"]) if isinstance(m, AIMessage))
+    return "collect" if last.tool_calls else END

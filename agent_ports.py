@@ -1,0 +1,84 @@
+"""What the graph is handed: its collaborators as protocols, so that it imports none of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+from langchain_core.messages import AIMessage, AnyMessage
+
+
+class Tool(Protocol):
+    """A tool as the graph needs it; calling it never raises but for a cancellation."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def server(self) -> str: ...
+    @property
+    def original(self) -> str: ...
+    @property
+    def description(self) -> str: ...
+    @property
+    def schema(self) -> Mapping[str, Any]: ...
+    @property
+    def read_only(self) -> bool: ...
+
+    async def __call__(
+        self, args: Mapping[str, Any]
+    ) -> tuple[str, Literal["success", "error"]]: ...
+
+
+class Model(Protocol):
+    """A chat model. `overflow` is what it raises when the prompt is longer than its context."""
+
+    @property
+    def overflow(self) -> type[Exception]: ...
+
+    async def reply(
+        self,
+        messages: Sequence[AnyMessage],
+        *,
+        tools: Sequence[Mapping[str, Any]] = (),
+        tool_choice: str | None = None,
+        response_format: Mapping[str, Any] | None = None,
+        on_delta: Callable[[Literal["text", "thinking"], str], None] | None = None,
+    ) -> AIMessage: ...
+
+
+class Run(Protocol):
+    """What the journal knows of a call: `outcome` is None while it was started and not ended.
+
+    `starts` counts how often it was begun, `result` is the text it ended with, if that was kept.
+    """
+
+    @property
+    def outcome(self) -> str | None: ...
+    @property
+    def result(self) -> str | None: ...
+    @property
+    def starts(self) -> int: ...
+
+
+class Journal(Protocol):
+    """Which calls were started and which ended, on disk before and after each."""
+
+    async def begin(
+        self, thread: str, message_id: str, call_id: str, tool: str, is_write: bool
+    ) -> None: ...
+
+    async def end(
+        self, thread: str, message_id: str, call_id: str, outcome: str, result: str | None = None
+    ) -> None: ...
+
+    async def find(self, thread: str, message_id: str, call_id: str) -> Run | None: ...
+
+
+class Router(Protocol):
+    """Chooses the route of a turn; returns its name."""
+
+    async def __call__(self, messages: Sequence[AnyMessage], current: str) -> str: ...
+
+
+Policy = Callable[[Tool, Mapping[str, Any], Sequence[str]], Literal["allow", "ask", "deny"]]
+Repair = Callable[[AIMessage, Sequence[Tool]], AIMessage]

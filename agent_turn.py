@@ -1,0 +1,147 @@
+"""One turn of a thread, read from and written as messages; pure functions, no graph.
+
+A turn is a prompt and all that follows it up to the next. How it ended is kept on its last answer,
+`additional_kwargs["status"]`: missing or "ok", "step_limit", "loop", "error" (with "error": why),
+"cancelled". A result keeps what became of its call in `additional_kwargs["outcome"]`: "success",
+"error", "denied", "cancelled" or "unknown".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+
+from context import text_of
+
+BAD_REPLIES = 3  # replies in a row with nothing but broken calls end the turn
+REPEATS = 3  # the same call with the same arguments is not run at this count
+NOT_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
+LAST_CALL = "[No further tool calls in this turn: answer now from what is known.]"
+
+
+def current_turn(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """The messages since the last prompt, that prompt first."""
+    last = max((i for i, m in enumerate(messages) if isinstance(m, HumanMessage)), default=0)
+    return list(messages[last:])
+
+
+def open_calls(messages: Sequence[AnyMessage]) -> tuple[str, list[dict[str, Any]]]:
+    """Id of the last message with tool calls, and its calls without a result, in call order."""
+    done: set[str] = set()
+    for message in reversed(messages):
+        if isinstance(message, ToolMessage):
+            done.add(message.tool_call_id)
+        elif isinstance(message, AIMessage) and message.tool_calls:
+            return message.id or "", [dict(c) for c in message.tool_calls if c["id"] not in done]
+        else:
+            break
+    return "", []
+
+
+def steps_of(turn: Sequence[AnyMessage]) -> int:
+    """How many model calls the turn has taken."""
+    return sum(isinstance(m, AIMessage) for m in turn)
+
+
+def _signature(call: Mapping[str, Any]) -> str:
+    return f"{call['name']} {json.dumps(call['args'], sort_keys=True)}"
+
+
+def _repeats(turn: Sequence[AnyMessage]) -> Counter[str]:
+    calls = (c for m in turn if isinstance(m, AIMessage) for c in m.tool_calls)
+    return Counter(map(_signature, calls))
+
+
+def is_looping(turn: Sequence[AnyMessage]) -> bool:
+    """Whether some call was asked for as often as it may be; broken calls are counted apart."""
+    whole = [m for m in turn if not m.additional_kwargs.get("bad_calls")]
+    return any(count >= REPEATS for count in _repeats(whole).values())
+
+
+def bad_in_a_row(turn: Sequence[AnyMessage]) -> int:
+    """How many of the last replies had nothing but broken calls."""
+    count = 0
+    for message in reversed(turn):
+        if isinstance(message, AIMessage):
+            if not message.additional_kwargs.get("bad_calls"):
+                break
+            count += 1
+    return count
+
+
+def result_of(call: Mapping[str, Any], text: str, outcome: str) -> ToolMessage:
+    """The result of `call` as it is stored; anything but "success" has the status "error"."""
+    return ToolMessage(
+        text,
+        tool_call_id=call["id"],
+        name=call["name"],
+        id=uuid.uuid4().hex,
+        status="success" if outcome == "success" else "error",
+        additional_kwargs={"outcome": outcome},
+    )
+
+
+def split_calls(
+    reply: AIMessage, turn: Sequence[AnyMessage]
+) -> tuple[AIMessage, list[ToolMessage]]:
+    """A repaired reply as it is stored, and the results of those of its calls that cannot run.
+
+    Broken calls stay in the message, with empty arguments, because each result needs its call;
+    a call that was made twice in this turn already is refused at the third time.
+    """
+    calls, refused, seen = list(reply.tool_calls), [], _repeats(turn)
+    for call in reply.tool_calls:
+        if seen[_signature(call)] >= REPEATS - 1:
+            text = "Not run: the same call was made twice already. Use the results above."
+            refused.append(result_of(dict(call), text, "error"))
+        seen[_signature(call)] += 1
+    for broken in reply.invalid_tool_calls:
+        name = NOT_A_NAME.sub("_", broken["name"] or "")[:64] or "unknown"
+        call = {"name": name, "args": {}, "id": broken["id"]}
+        calls.append({"name": name, "args": {}, "id": broken["id"], "type": "tool_call"})
+        refused.append(result_of(call, broken["error"] or "The call could not be read.", "error"))
+    kwargs = dict(reply.additional_kwargs)
+    if not reply.tool_calls:
+        kwargs["bad_calls"] = True
+    update = {"tool_calls": calls, "invalid_tool_calls": [], "additional_kwargs": kwargs}
+    return reply.model_copy(update=update), refused
+
+
+def closing(reply: AIMessage, status: str, error: str = "") -> AIMessage:
+    """`reply` as the end of a turn: text only, with how the turn ended."""
+    kwargs = {k: v for k, v in reply.additional_kwargs.items() if k == "route"}
+    if status != "ok":
+        kwargs["status"] = status
+    if error:
+        kwargs["error"] = error
+    update = {"tool_calls": [], "invalid_tool_calls": [], "additional_kwargs": kwargs}
+    return reply.model_copy(update=update)
+
+
+def answer_of(reply: AIMessage) -> AIMessage:
+    """A reply without calls as the end of its turn; an empty one is an error that says so."""
+    if text_of(reply.content).strip():
+        return closing(reply, "ok")
+    said = reply.response_metadata
+    if said.get("finish_reason") == "length":
+        error = "The model used up its output limit before it answered."
+    elif said.get("only_thinking"):
+        error = "The model gave only its reasoning and no answer, twice."
+    else:
+        error = "The model gave an empty answer twice."
+    return closing(reply, "error", f"{error} Ask again in other words, or try another model.")
+
+
+def with_last_call(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """The view with a line in its last result that asks for an answer."""
+    out = list(messages)
+    if out and isinstance(out[-1], ToolMessage):
+        text = f"{text_of(out[-1].content)}\n\n{LAST_CALL}"
+        out[-1] = out[-1].model_copy(update={"content": text})
+    return out

@@ -1,0 +1,160 @@
+"""Runs without a chat: one prompt by `-p`, or the prompts of a pipe, a line each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+from local_agent import errors
+from local_agent.app import App, open_app
+from local_agent.cli.asking import asking
+from local_agent.cli.opening import exit_code, finish_open_turn, first_line
+from local_agent.cli.options import Run, is_terminal
+from local_agent.cli.stdin import read_all, read_prompts, read_whole
+from local_agent.cli.turns import Decide, Show, decide_unasked, run_turn
+from local_agent.errors import AgentError, ThreadError, UsageError
+from local_agent.events import Decisions, Event, Notice, TurnFinished
+from local_agent.session import Session
+from local_agent.ui.machine import JsonRenderer, StreamJsonRenderer
+from local_agent.ui.plain import NotesRenderer, PlainRenderer
+from local_agent.ui.prompt import ChatPrompt
+from local_agent.ui.sanitize import safe_write, visible
+from local_agent.ui.terminal import TerminalRenderer, make_console
+
+Renderer = PlainRenderer | TerminalRenderer | JsonRenderer | StreamJsonRenderer
+
+
+async def run_batch(run: Run) -> int:
+    """Run all prompts in order until one does not end well; returns the exit code.
+
+    Raises `AgentError` for what goes wrong before the first turn, except where the output is
+    JSON: there it is an object, as the reader of the output expects one.
+    """
+    renderer = _renderer(run)
+    notes = NotesRenderer(sys.stderr, quiet=run.quiet)
+
+    def say(text: str, level: str) -> None:
+        notes.show(Notice(text, "warning" if level == "warning" else "info"))
+
+    prompts = _prompts(run, notes)
+    try:
+        async with open_app(run.settings, say) as app, app.session(run.settings.thread) as session:
+            return await _run_all(run, app, session, renderer, notes, prompts)
+    except AgentError as exc:
+        if run.output == "text":
+            raise
+        renderer.show(TurnFinished(run.settings.thread, "", "", "error", error=str(exc)))
+        return exc.exit_code
+
+
+async def run_decision(run: Run, thread: str, approval_id: str, decisions: Decisions) -> int:
+    """Go on with the turn that waits for `approval_id`; returns the exit code.
+
+    Raises `ThreadError` when the thread is open elsewhere, or no longer waits for it.
+    """
+    renderer = _renderer(run)
+    notes = NotesRenderer(sys.stderr, quiet=run.quiet)
+
+    def say(text: str, level: str) -> None:
+        notes.show(Notice(text, "warning" if level == "warning" else "info"))
+
+    decide = decide_unasked(run.settings.on_approval or "park", ephemeral=False)
+    async with open_app(run.settings, say) as app, app.session(thread) as session:
+        pending = await session.pending()
+        if pending is None or pending.id != approval_id:
+            raise ThreadError(f"Approval '{approval_id}' is no longer waiting.")
+        await app.model.connect()
+        events = session.resume(approval_id, decisions)
+        return exit_code(await _shown(session, events, renderer, decide, run.settings.timeout))
+
+
+async def _run_all(
+    run: Run,
+    app: App,
+    session: Session,
+    renderer: Renderer,
+    notes: NotesRenderer,
+    prompts: AsyncIterator[str],
+) -> int:
+    settings, decide = run.settings, _decide(run, renderer)
+    if not run.quiet:
+        safe_write(sys.stderr, visible(await first_line(app, session)) + "\n")
+    await app.model.connect()
+    if isinstance(renderer, StreamJsonRenderer):
+        tools = len(app.servers.tools)
+        renderer.init(thread=session.thread, tools=tools, model=app.model.name)
+    opened = await finish_open_turn(session, _earlier(notes), decide, settings.timeout)
+    if opened is not None and opened.status != "ok":
+        # The prompts of this run are not taken: they would come behind a turn that is still open.
+        if run.output != "text":
+            renderer.show(replace(opened, answer=""))
+        return exit_code(opened)
+    async for prompt in prompts:
+        events = session.send(prompt)
+        finished = await _shown(session, events, renderer, decide, settings.timeout)
+        if finished is None or finished.status != "ok":
+            return exit_code(finished)
+    return errors.OK
+
+
+async def _shown(
+    session: Session,
+    events: AsyncIterator[Event],
+    renderer: Renderer,
+    decide: Decide,
+    timeout: float | None,
+) -> TurnFinished | None:
+    if not isinstance(renderer, TerminalRenderer):
+        return await run_turn(session, events, renderer.show, decide, timeout)
+    renderer.begin_turn()
+    try:
+        return await run_turn(session, events, renderer.show, decide, timeout)
+    finally:
+        renderer.end_turn()
+
+
+def _earlier(notes: NotesRenderer) -> Show:
+    """Shows a turn of an earlier run on stderr: stdout is for the answers to this run's prompts."""
+
+    def show(event: Event) -> None:
+        if isinstance(event, TurnFinished) and event.answer:
+            notes.show(Notice(f"Answer to the earlier prompt: {event.answer}"))
+        notes.show(event)
+
+    return show
+
+
+async def _prompts(run: Run, notes: NotesRenderer) -> AsyncIterator[str]:
+    if run.prompt is None:
+        async for prompt in read_prompts():
+            yield prompt
+        return
+    if run.prompt == "-":
+        text = (await read_whole()).strip()
+        if not text:
+            raise UsageError("Standard input is empty, and -p - takes the prompt from there.")
+        yield text
+        return
+    piped, came = ("", True) if is_terminal(sys.stdin) else await read_all()
+    if not came:
+        notes.show(Notice("Nothing came on standard input within a second; going on without."))
+    yield f"{run.prompt}\n\n{piped}".strip()
+
+
+def _renderer(run: Run) -> Renderer:
+    if run.output == "json":
+        return JsonRenderer(sys.stdout, sys.stderr, quiet=run.quiet)
+    if run.output == "stream-json":
+        return StreamJsonRenderer(sys.stdout, sys.stderr, quiet=run.quiet)
+    if is_terminal(sys.stdout):
+        return TerminalRenderer(make_console(), quiet=run.quiet)
+    return PlainRenderer(sys.stdout, sys.stderr, quiet=run.quiet)
+
+
+def _decide(run: Run, renderer: Renderer) -> Decide:
+    """Ask where somebody can read the question and answer it, else as --on-approval says."""
+    wanted = run.settings.on_approval
+    if wanted in (None, "ask") and is_terminal(sys.stdin) and is_terminal(sys.stdout):
+        return asking(ChatPrompt(), renderer)
+    return decide_unasked(wanted or "park", ephemeral=run.settings.ephemeral)

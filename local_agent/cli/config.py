@@ -1,0 +1,134 @@
+"""`agent config`: show the settings and where they come from, the places, and trust a file."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from local_agent.config import (
+    FILE_NAME,
+    Flags,
+    Places,
+    Settings,
+    Shown,
+    load_settings,
+    locate,
+    shown,
+    user_folders,
+    visible,
+)
+from local_agent.trust import Trusted, check_trust, describe, trust
+
+app = typer.Typer(
+    help="Show the configuration, where it comes from, and trust a file.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+ConfigOption = Annotated[
+    str | None, typer.Option("--config", metavar="FILE", help="The configuration file.")
+]
+DbOption = Annotated[str | None, typer.Option("--db", metavar="PATH", help="The database file.")]
+
+
+@app.command()
+def show(
+    ctx: typer.Context,
+    config: ConfigOption = None,
+    db: DbOption = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Print every value and where it came from. Secrets are shown as ***."""
+    settings = load_settings(_flags(ctx, config, db), os.environ, Path.cwd())
+    if as_json:
+        typer.echo(json.dumps(_as_object(settings), indent=2, ensure_ascii=False))
+        return
+    typer.echo(f"# {_about(settings)}")
+    for line in _lines(shown(settings)):
+        typer.echo(line)
+
+
+@app.command()
+def path(ctx: typer.Context, config: ConfigOption = None, db: DbOption = None) -> None:
+    """Print where the configuration, the database, the logs and the prompt history are."""
+    places = locate(_flags(ctx, config, db), os.environ, Path.cwd(), user_folders())
+    # The history lies in the folder that is deleted with the database: see Settings.
+    history = places.db.with_name(places.db.name + ".files") / "prompt_history"
+    typer.echo(f"config   {_config_line(places)}")
+    typer.echo(f"db       {visible(str(places.db))}")
+    typer.echo(f"logs     {visible(str(places.log_dir))}")
+    typer.echo(f"history  {visible(str(history))}")
+
+
+@app.command("trust")
+def trust_file(
+    ctx: typer.Context,
+    file: Annotated[
+        str | None, typer.Argument(metavar="[FILE]", help="Default: ./mcp_servers.toml")
+    ] = None,
+) -> None:
+    """Show what a configuration file starts and sends, and trust it as it now is."""
+    # Without FILE it is the one of this folder, whatever AGENT_CONFIG says: no other asks for it.
+    settings = load_settings(_flags(ctx, file or FILE_NAME, None), os.environ, Path.cwd())
+    name = visible(str(settings.config_path))
+    typer.echo(f"{name}:")
+    for line in describe(settings):
+        typer.echo(f"  {line}")
+    trust(settings)
+    typer.echo("Trusted with this content. If the file changes, you are asked again.")
+
+
+def _flags(ctx: typer.Context, config: str | None, db: str | None) -> Flags:
+    """The options before the subcommand, which `agent` leaves in the context, and those after."""
+    flags = ctx.find_object(Flags) or Flags()
+    return dataclasses.replace(
+        flags,
+        config=flags.config if config is None else config,
+        db=flags.db if db is None else db,
+    )
+
+
+def _config_line(places: Places) -> str:
+    if places.config is None:
+        looked = " nor ".join(visible(str(place)) for place in places.candidates)
+        return f"none (neither {looked})"
+    there = "" if places.config.exists() else ", not there"
+    return f"{visible(str(places.config))} ({places.config_origin}{there})"
+
+
+def _about(settings: Settings) -> str:
+    if settings.config_path is None:
+        return "no configuration file; all values are defaults unless said otherwise"
+    state = "trusted" if isinstance(check_trust(settings), Trusted) else "NOT TRUSTED YET"
+    origin = settings.origins["config_path"]
+    return f"{visible(str(settings.config_path))} (from {origin}; {state})"
+
+
+def _lines(values: Iterable[Shown]) -> Iterator[str]:
+    rows = [(f"{one.key} = {_written(one.value)}", one) for one in values]
+    width = min(max(len(text) for text, _ in rows), 60)
+    for text, one in rows:
+        yield f"{text:<{width}}  # {visible(one.origin)}"
+
+
+def _written(value: object) -> str:
+    return "(not set)" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _as_object(settings: Settings) -> dict[str, object]:
+    file = settings.config_path
+    return {
+        "schema_version": 1,
+        "config": {
+            "path": None if file is None else str(file),
+            "origin": settings.origins["config_path"],
+            "trusted": isinstance(check_trust(settings), Trusted),
+        },
+        "values": {one.key: {"value": one.value, "origin": one.origin} for one in shown(settings)},
+    }

@@ -1,0 +1,120 @@
+"""`agent model`: fetch the small model, and list what the model server offers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from local_agent import weights
+from local_agent.cli.options import flags_of, is_terminal, trusted_settings
+from local_agent.errors import UsageError
+from local_agent.ui.sanitize import safe_write, visible
+
+if TYPE_CHECKING:
+    from local_agent.model import ModelInfo
+
+app = typer.Typer(no_args_is_help=True, help="The model that answers.", rich_markup_mode=None)
+
+
+@app.callback()
+def model() -> None:
+    """The model that answers."""
+
+
+@app.command()
+def pull(
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> None:
+    """Fetch a small model (1.1 GB) for --model embedded."""
+    dest = weights.default_path()
+    if dest.is_file() and weights.is_verified(dest, weights.SMALL):
+        typer.echo(f"The model is already there: {dest}", err=True)
+        typer.echo(_next_step(), err=True)
+        return
+    for line in weights.describe():
+        typer.echo(line, err=True)
+    typer.echo(f"It goes to {dest}", err=True)
+    if not yes:
+        _ask()
+    if is_terminal(sys.stderr):
+        _pull_with_bar()
+    else:
+        weights.pull(dest, lambda done, total, what: typer.echo(what, err=True))
+    typer.echo(f"The model is there: {dest}", err=True)
+    typer.echo(_next_step(), err=True)
+
+
+@app.command("list")
+def list_command(
+    ctx: typer.Context,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """List what the model server offers, and the context length each model is loaded with."""
+    from local_agent.model import list_models
+
+    settings = trusted_settings(flags_of(ctx)).model
+    if settings.name == "embedded":
+        raise UsageError("The embedded server has the one model.", "Leave --model out.")
+    found = asyncio.run(list_models(settings))
+    if as_json:
+        rows = [asdict(one) for one in found]
+        safe_write(sys.stdout, json.dumps({"schema_version": 1, "models": rows}) + "\n")
+        return
+    for line in _lines(found):
+        safe_write(sys.stdout, visible(line, newlines=False) + "\n")
+
+
+def _lines(found: Sequence[ModelInfo]) -> list[str]:
+    states = {True: "loaded", False: "not loaded", None: ""}
+    return [
+        "  ".join(
+            part
+            for part in (
+                one.name,
+                states[one.loaded],
+                f"{one.context_length} tokens" if one.context_length else "",
+            )
+            if part
+        )
+        for one in found
+    ]
+
+
+def _ask() -> None:
+    if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+        raise UsageError("Nobody is here to say yes.", "Run: agent model pull --yes")
+    if not typer.confirm("Fetch it?", default=False, err=True):
+        typer.echo("Nothing was fetched.", err=True)
+        raise typer.Exit
+
+
+def _pull_with_bar() -> None:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        bar = progress.add_task("", total=weights.SMALL.size)
+        weights.pull(
+            weights.default_path(),
+            lambda done, total, what: progress.update(bar, completed=done, description=what),
+        )
+
+
+def _next_step() -> str:
+    import importlib.util
+
+    if importlib.util.find_spec("xllamacpp") is None:
+        return "Next: pip install 'local-agent[embedded]', then: agent --model embedded"
+    return "Next: agent --model embedded"

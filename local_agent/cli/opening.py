@@ -1,0 +1,51 @@
+"""What every run does first on an open thread: say what is there, finish what was left open."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from local_agent import errors
+from local_agent.app import App
+from local_agent.cli.turns import EXIT_CODES, Decide, Show, run_turn
+from local_agent.errors import AgentError
+from local_agent.events import Event, Notice, TurnFinished
+from local_agent.session import Session
+
+
+async def first_line(app: App, session: Session) -> str:
+    """`Loaded 14 tools. Thread 'work': resumed 4 saved messages.`"""
+    count = len(await session.messages())
+    tools = len(app.servers.tools)
+    plural = "" if count == 1 else "s"
+    saved = f"resumed {count} saved message{plural}" if count else "new conversation"
+    return f"Loaded {tools} tool{'' if tools == 1 else 's'}. Thread '{session.thread}': {saved}."
+
+
+async def finish_open_turn(
+    session: Session, show: Show, decide: Decide, timeout: float | None
+) -> TurnFinished | None:
+    """Put a waiting approval to `decide`, or go on with a turn that a crash broke off.
+
+    Returns how that turn ended now, None when nothing was open.
+    """
+    approval = await session.pending()
+    if approval is not None:
+        return await run_turn(session, _only(approval), show, decide, timeout)
+    if await session.is_unfinished():
+        show(Notice("The last turn was interrupted; going on with it.", "warning"))
+        return await run_turn(session, session.proceed(), show, decide, timeout)
+    return None
+
+
+async def _only(event: Event) -> AsyncIterator[Event]:
+    yield event
+
+
+async def failed_turn(thread: str, error: AgentError) -> AsyncIterator[Event]:
+    """A turn that could not begin, as events, so that every output form says it in its way."""
+    yield TurnFinished(thread, "", "", "error", error=str(error))
+
+
+def exit_code(finished: TurnFinished | None) -> int:
+    """The process's exit code for how a turn ended."""
+    return EXIT_CODES[finished.status] if finished else errors.OK

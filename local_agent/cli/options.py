@@ -1,0 +1,66 @@
+"""Options as settings: what was typed becomes `Flags`; a file that is not trusted asks first."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import typer
+
+from local_agent.config import Flags, Settings, load_settings
+from local_agent.trust import NeedsTrust, check_trust, refusal, trust
+
+Output = Literal["text", "json", "stream-json"]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run of the chat: its settings, and how it is shown. `prompt` None: from the input."""
+
+    settings: Settings
+    output: Output = "text"
+    quiet: bool = False
+    verbose: bool = False
+    prompt: str | None = None
+
+
+def flags_of(ctx: typer.Context, **given: Any) -> Flags:
+    """The options before the subcommand, overridden by those after it that were `given`."""
+    flags = ctx.find_object(Flags) or Flags()
+    return dataclasses.replace(flags, **{k: v for k, v in given.items() if v is not None})
+
+
+def trusted_settings(flags: Flags) -> Settings:
+    """The settings, once their file is trusted: asked for at a terminal, refused without one.
+
+    Raises `ConfigError` and `UsageError`.
+    """
+    settings = load_settings(flags, os.environ, Path.cwd())
+    needs = check_trust(settings)
+    if isinstance(needs, NeedsTrust):
+        if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
+            raise refusal(needs)
+        asyncio.run(_ask_for_trust(needs, settings))
+    return settings
+
+
+async def _ask_for_trust(needs: NeedsTrust, settings: Settings) -> None:
+    from local_agent.ui.prompt import ChatPrompt
+
+    prompt = ChatPrompt()
+    prompt.write(f"{needs.path} was found in this folder. It would:\n")
+    for line in needs.lines:
+        prompt.write(f"  {line}\n")
+    if not await prompt.confirm("Trust this file as it is now?"):
+        raise refusal(needs)
+    trust(settings)
+
+
+def is_terminal(stream: Any) -> bool:
+    """Whether `stream` is there and is a terminal."""
+    return stream is not None and stream.isatty()

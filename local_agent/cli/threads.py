@@ -1,0 +1,83 @@
+"""`agent threads`: what conversations the database holds."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from local_agent.cli.options import flags_of
+from local_agent.config import locate, user_folders
+from local_agent.threads import ThreadInfo, list_threads
+from local_agent.ui.lines import one_line
+
+TITLE_WIDTH = 60
+
+app = typer.Typer(no_args_is_help=True, help="The conversations in the database.")
+
+
+@app.callback()
+def threads() -> None:
+    """The conversations in the database."""
+
+
+@app.command("list")
+def list_command(
+    ctx: typer.Context,
+    db: Annotated[str | None, typer.Option("--db", help="The database file.")] = None,
+    config: Annotated[
+        str | None, typer.Option("--config", help="The configuration that it lies beside.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False,
+) -> None:
+    """List the threads, the one used last first, with times in local time."""
+    flags = flags_of(ctx, config=config, db=db)
+    places = locate(flags, os.environ, Path.cwd(), user_folders())
+    found = list_threads(places.db)
+    if as_json:
+        typer.echo(json.dumps([_fields(info) for info in found], ensure_ascii=False, indent=2))
+    elif not found:
+        typer.echo(f"No threads in {one_line(str(places.db))}.", err=True)
+    else:
+        for line in table(found):
+            typer.echo(line)
+
+
+def table(found: list[ThreadInfo]) -> list[str]:
+    """Aligned lines, the first with the names of the columns."""
+    rows = [("THREAD", "USED", "TURNS", "TITLE"), *map(_cells, found)]
+    widths = [max(len(row[i]) for row in rows) for i in range(3)]
+    return [
+        f"{thread:<{widths[0]}}  {used:<{widths[1]}}  {turns:>{widths[2]}}  {title}".rstrip()
+        for thread, used, turns, title in rows
+    ]
+
+
+def _cells(info: ThreadInfo) -> tuple[str, str, str, str]:
+    title = one_line(info.title)
+    if len(title) > TITLE_WIDTH:
+        title = f"{title[: TITLE_WIDTH - 1]}…"
+    turns = "-" if info.turns is None else str(info.turns)
+    return one_line(info.thread), local_time(info.updated), turns, title
+
+
+def local_time(moment: datetime) -> str:
+    """`moment` where the user is, to the minute, with the offset from UTC that held there then."""
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M %z")
+
+
+def _fields(info: ThreadInfo) -> dict[str, object]:
+    return {
+        "thread": info.thread,
+        "title": info.title,
+        "created": info.created.isoformat(),
+        "updated": info.updated.isoformat(),
+        "messages": info.messages,
+        "turns": info.turns,
+        "model": info.model,
+        "parent": info.parent,
+    }

@@ -1,0 +1,85 @@
+"""Storage: `open_memory()` gives the checkpointer and our own tables, in one SQLite file."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from local_agent.errors import StorageError
+from local_agent.memory.faults import check_file, translate
+from local_agent.memory.tables import Run, ThreadInfo
+
+if TYPE_CHECKING:
+    from local_agent.memory.records import Journal, Threads
+    from local_agent.memory.saver import Saver
+
+BUSY_TIMEOUT = 15.0  # seconds that a statement waits while another process writes
+
+__all__ = [
+    "BUSY_TIMEOUT",
+    "Memory",
+    "Run",
+    "ThreadInfo",
+    "check_file",
+    "files_dir",
+    "open_memory",
+    "translate",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """An open database. `path` and `files_dir` are None when it is held in memory only.
+
+    `files_dir` is where files beside the database go; it is not made before one is written.
+    """
+
+    saver: Saver
+    journal: Journal
+    threads: Threads
+    path: Path | None
+    files_dir: Path | None
+
+    def translate(self, exc: BaseException) -> StorageError | None:
+        """`exc` as a StorageError that names this file, None if it has another cause."""
+        return translate(exc, self.path or ":memory:")
+
+
+def files_dir(path: Path) -> Path:
+    """The folder beside the database `path` for what is no row: `memory.db.files`."""
+    real = path.resolve()
+    return real.with_name(real.name + ".files")
+
+
+@asynccontextmanager
+async def open_memory(
+    path: Path, *, ephemeral: bool = False, busy_timeout: float = BUSY_TIMEOUT
+) -> AsyncIterator[Memory]:
+    """Open the database at `path`, or one in memory that leaves nothing; closed at the end.
+
+    A missing or empty file becomes a new database of mode 0600. Raises StorageError for a file
+    that cannot be used, which is then left as it was: no database, damaged, of a newer version,
+    locked for longer than `busy_timeout` seconds, beside a log of another database.
+    """
+    # Imported here, because `agent threads list` must not wait for LangGraph.
+    from local_agent.memory.connection import Statements, connect
+    from local_agent.memory.records import Journal, Threads
+    from local_agent.memory.saver import Saver
+
+    real = None if ephemeral else path.resolve()
+    statements = Statements(await connect(real, busy_timeout), real)
+    try:
+        saver = Saver(statements)
+        await statements.finish(saver.setup())
+        yield Memory(
+            saver=saver,
+            journal=Journal(statements),
+            threads=Threads(statements),
+            path=real,
+            files_dir=None if real is None else files_dir(real),
+        )
+    finally:
+        await statements.close()

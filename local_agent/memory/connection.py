@@ -1,0 +1,183 @@
+"""The one SQLite connection of a process: how it is opened, shared, and always closed."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import sqlite3
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+import aiosqlite
+
+from local_agent.errors import StorageError
+from local_agent.memory.faults import (
+    OLDEST_SQLITE,
+    check_file,
+    create_private,
+    damaged,
+    too_new,
+    translate,
+)
+from local_agent.memory.tables import MIGRATIONS, VERSION
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+Values = Sequence[Any] | Mapping[str, Any]
+CHECKED_BYTES = 16 * 1024 * 1024  # looked through at the start (5 ms a MB); larger ones as read
+
+
+async def connect(path: Path | None, busy_timeout: float) -> aiosqlite.Connection:
+    """Open `path` (None: in memory) with our settings and tables; seconds to wait for a lock.
+
+    Raises StorageError, and then has left an existing file as it was.
+    """
+    gone = threading.Event()
+    try:
+        opened = await asyncio.to_thread(_open, path, busy_timeout, gone)
+    except sqlite3.Error as exc:
+        raise translate(exc, path or ":memory:") or exc from exc
+    except BaseException:
+        gone.set()  # cancelled: the thread closes what it is still opening
+        raise
+    # Handed over open, because aiosqlite does not wait for its thread after a failed start.
+    conn = aiosqlite.Connection(lambda: opened, 64)
+    start = asyncio.ensure_future(conn)
+    try:
+        return await asyncio.shield(start)
+    except asyncio.CancelledError:
+        await start
+        await conn.close()
+        raise
+
+
+def _open(path: Path | None, busy_timeout: float, gone: threading.Event) -> sqlite3.Connection:
+    if sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise StorageError(
+            f"SQLite {sqlite3.sqlite_version} is too old.",
+            f"Use a Python with SQLite {'.'.join(map(str, OLDEST_SQLITE))} or newer.",
+        )
+    if path is not None:
+        check_file(path)
+        create_private(path)
+    conn = sqlite3.connect(path or ":memory:", timeout=busy_timeout, check_same_thread=False)
+    try:
+        _prepare(conn, path)
+        if gone.is_set():
+            raise sqlite3.OperationalError("nobody waits for this connection any more")
+    except BaseException:
+        conn.close()
+        raise
+    return conn
+
+
+def _prepare(conn: sqlite3.Connection, path: Path | None) -> None:
+    if path is not None:
+        _check_content(conn, path)
+    conn.execute("PRAGMA auto_vacuum=INCREMENTAL")  # takes effect before the first table only
+    conn.execute("PRAGMA synchronous=FULL")
+    if conn.execute("PRAGMA application_id").fetchone() == (0,):
+        _write(conn, _name)  # before the file has a log, which repeats the number
+    conn.execute("PRAGMA journal_mode=WAL").fetchone()
+    if conn.execute("PRAGMA user_version").fetchone() != (VERSION,):
+        _write(conn, _migrate)
+
+
+def _check_content(conn: sqlite3.Connection, path: Path) -> None:
+    (version,) = conn.execute("PRAGMA user_version").fetchone()
+    if version > VERSION:
+        raise too_new(path, version)
+    if path.stat().st_size <= CHECKED_BYTES:
+        (first,) = conn.execute("PRAGMA quick_check(1)").fetchone()
+        if first != "ok":
+            raise damaged(path, " ".join(str(first).split()))
+
+
+def _write(conn: sqlite3.Connection, change: Any) -> None:
+    conn.execute("BEGIN IMMEDIATE")
+    try:
+        change(conn)
+        conn.commit()
+    except BaseException:
+        conn.rollback()
+        raise
+
+
+def _name(conn: sqlite3.Connection) -> None:
+    if conn.execute("PRAGMA application_id").fetchone() == (0,):
+        conn.execute(f"PRAGMA application_id={secrets.randbelow(2**31 - 1) + 1}")
+
+
+def _migrate(conn: sqlite3.Connection) -> None:
+    (version,) = conn.execute("PRAGMA user_version").fetchone()  # another process may have done it
+    for statements in MIGRATIONS[version:]:
+        for statement in statements:
+            conn.execute(statement)
+    conn.execute(f"PRAGMA user_version={max(version, VERSION)}")
+
+
+class Statements:
+    """Runs statements on the shared connection, each write whole even if its caller is cancelled.
+
+    A cancellation between a statement and its commit would leave a transaction open, and every
+    other process locked out, until the next write. So a write, once begun, runs to its end.
+    """
+
+    def __init__(self, conn: aiosqlite.Connection, path: Path | None) -> None:
+        self.conn = conn
+        self.path: Path | str = path or ":memory:"
+        self.lock = asyncio.Lock()  # one transaction at a time; the saver takes it too
+        self._running: set[asyncio.Task[Any]] = set()
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await `work`, which goes on if this is cancelled. Database errors as StorageError."""
+        task = asyncio.ensure_future(self._translated(work))
+        self._running.add(task)
+        task.add_done_callback(self._done)
+        return await asyncio.shield(task)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever was cancelled does not ask for it
+
+    async def _translated(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            return await work
+        except (sqlite3.Error, ValueError) as exc:
+            with suppress(sqlite3.Error, ValueError):
+                async with self.lock:
+                    await self.conn.rollback()
+            if fault := translate(exc, self.path):
+                raise fault from exc
+            raise
+
+    async def write(self, sql: str, values: Values) -> None:
+        """Run and commit one statement; it is on disk when this returns."""
+        await self.finish(self._write(sql, values))
+
+    async def _write(self, sql: str, values: Values) -> None:
+        async with self.lock:
+            async with self.conn.execute(sql, values):
+                pass
+            await self.conn.commit()
+
+    async def row(self, sql: str, values: Values) -> Row | None:
+        """The first row of a query."""
+        return await self._translated(self._row(sql, values))
+
+    async def _row(self, sql: str, values: Values) -> Row | None:
+        async with self.lock, self.conn.execute(sql, values) as cursor:
+            found = await cursor.fetchone()
+            return tuple(found) if found is not None else None
+
+    async def close(self) -> None:
+        """Let writes that run come to their end, then close. The process can only end after it."""
+        try:
+            if self._running:
+                await asyncio.wait(self._running)
+        finally:
+            await self.conn.close()

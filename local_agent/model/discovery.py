@@ -1,0 +1,232 @@
+"""Asks a model server what it has loaded, with which context, each kind by its own endpoints."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import httpx2
+
+from local_agent.config import ModelSettings
+from local_agent.errors import ConfigError, ModelNotLoaded, ModelTimeout
+
+from .failures import LOAD, from_status, translate, unreachable, wrong_path
+from .wire import http_client
+
+ServerKind = Literal["lmstudio", "llama.cpp", "other"]
+Notify = Callable[[str], None]
+
+ASK_TIMEOUT = 10.0  # seconds for a question that no model has to think about
+LOAD_WAIT = 120.0  # seconds for a server that says it is loading its model
+LOAD_PAUSE = 0.5  # seconds between two looks at it
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A model the server knows. `context_length` is what it is loaded with, in tokens.
+
+    `loaded` is None where the server does not say; `key` is the name of the files behind an
+    instance, where it has one of its own.
+    """
+
+    name: str
+    loaded: bool | None = None
+    context_length: int | None = None
+    max_context_length: int | None = None
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What answers at the address."""
+
+    kind: ServerKind
+    models: tuple[ModelInfo, ...]
+
+    @property
+    def loaded(self) -> tuple[ModelInfo, ...]:
+        """The models that can answer now; all of them where the server does not say."""
+        return tuple(model for model in self.models if model.loaded is not False)
+
+    def named(self, name: str) -> ModelInfo | None:
+        """The model of that name, a loaded one first."""
+        fits = [model for model in self.models if name in (model.name, model.key)]
+        return next((model for model in fits if model.loaded), fits[0] if fits else None)
+
+
+async def discover(settings: ModelSettings, on_notice: Notify | None = None) -> Found:
+    """Ask the server at `settings.base_url`; wait while it says that it is loading its model.
+
+    Raises ModelUnreachable, ModelTimeout, ModelNotLoaded, or ModelError for anything that is no
+    OpenAI-compatible server.
+    """
+    async with http_client(settings.base_url, settings.api_key, read_timeout=ASK_TIMEOUT) as client:
+        asked = _Asker(client, settings, on_notice or (lambda text: None))
+        for path, read in (
+            ("/api/v1/models", _lmstudio_v1),
+            ("/api/v0/models", _lmstudio_v0),
+        ):
+            body = await asked.optional(path)
+            models = read(body)
+            if models is not None:
+                return Found("lmstudio", models)
+        models = _openai(await asked.required())
+        props = await asked.optional("/props")
+        return _with_props(models, props)
+
+
+async def list_models(settings: ModelSettings) -> Sequence[ModelInfo]:
+    """The models of the server, loaded ones first. Raises as `discover`."""
+    found = await discover(settings)
+    return sorted(found.models, key=lambda model: model.loaded is False)
+
+
+def choose(found: Found, settings: ModelSettings) -> ModelInfo:
+    """The model to talk to: the named one, or the one that is loaded.
+
+    A name the server does not list is used as it stands: some serve whatever name they are asked
+    for, some load it when it is. Raises ConfigError if several are loaded and none is named,
+    ModelNotLoaded if none is.
+    """
+    if settings.name:
+        return found.named(settings.name) or ModelInfo(settings.name)
+    loaded = found.loaded
+    if len(loaded) > 1:
+        # A server that lists all it has without saying what each is for.
+        chat = tuple(model for model in loaded if "embed" not in model.name.lower())
+        loaded = chat if len(chat) == 1 else loaded
+    if len(loaded) > 1:
+        names = ", ".join(model.name for model in loaded)
+        raise ConfigError(
+            f"The model server at {settings.base_url} has several models: {names}.",
+            "Name one: --model NAME, AGENT_MODEL, or name in [model].",
+        )
+    if not loaded:
+        raise ModelNotLoaded(f"No model is loaded at {settings.base_url}.", LOAD)
+    return loaded[0]
+
+
+@dataclass(slots=True)
+class _Asker:
+    client: httpx2.AsyncClient
+    settings: ModelSettings
+    tell: Notify
+
+    @property
+    def _root(self) -> str:
+        return self.settings.base_url.rstrip("/").removesuffix("/v1")
+
+    async def optional(self, path: str) -> Any:
+        """The JSON at a path that only some servers have; None where this one has not."""
+        status, body = await self._get(self._root + path)
+        return body if status == 200 else None
+
+    async def required(self) -> Any:
+        """The JSON of /models, which every server has."""
+        base_url = self.settings.base_url
+        status, body = await self._get(base_url.rstrip("/") + "/models")
+        if status == 200 and isinstance(body, Mapping) and not body.get("error"):
+            return body
+        if status == 404 or not isinstance(body, Mapping):
+            raise wrong_path(base_url)
+        raise from_status(status, body, base_url=base_url, secrets=(self.settings.api_key,))
+
+    async def _get(self, url: str) -> tuple[int, Any]:
+        base_url = self.settings.base_url
+        waited = 0.0
+        while True:
+            try:
+                response = await self.client.get(url)
+            except httpx2.ConnectError as exc:
+                raise unreachable(base_url) from exc
+            except (httpx2.HTTPError, httpx2.InvalidURL) as exc:
+                raise translate(exc, base_url=base_url, timeout=ASK_TIMEOUT) from exc
+            if response.status_code != 503 or "loading" not in response.text.lower():
+                break
+            if waited >= LOAD_WAIT:
+                raise ModelTimeout(
+                    f"The model server at {base_url} is still loading its model after "
+                    f"{LOAD_WAIT:g} s.",
+                    "Wait until it is ready, or load a smaller one.",
+                )
+            if not waited:
+                self.tell(f"The model server at {base_url} is loading its model.")
+            await asyncio.sleep(LOAD_PAUSE)
+            waited += LOAD_PAUSE
+        try:
+            return response.status_code, response.json()
+        except ValueError:
+            return response.status_code, None
+
+
+def _rows(body: Any, key: str) -> list[Mapping[str, Any]]:
+    rows = body.get(key) if isinstance(body, Mapping) else None
+    return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) and value > 0 else None
+
+
+def _lmstudio_v1(body: Any) -> tuple[ModelInfo, ...] | None:
+    """LM Studio 0.4 and newer: `models[].loaded_instances[].config.context_length`."""
+    if not isinstance(body, Mapping) or not isinstance(body.get("models"), list):
+        return None
+    models = []
+    for row in _rows(body, "models"):
+        if row.get("type") == "embedding":
+            continue
+        key, longest = str(row.get("key", "")), _number(row.get("max_context_length"))
+        instances = _rows(row, "loaded_instances")
+        for instance in instances:
+            config = instance.get("config") or {}
+            length = _number(config.get("context_length"))
+            models.append(ModelInfo(str(instance.get("id", key)), True, length, longest, key))
+        if not instances:
+            models.append(ModelInfo(key, False, None, longest, key))
+    return tuple(models)
+
+
+def _lmstudio_v0(body: Any) -> tuple[ModelInfo, ...] | None:
+    """LM Studio before 0.4: `data[].state` and `loaded_context_length`."""
+    rows = _rows(body, "data")
+    if not rows or not all("state" in row for row in rows):
+        return None
+    return tuple(
+        ModelInfo(
+            str(row.get("id", "")),
+            row["state"] == "loaded",
+            _number(row.get("loaded_context_length")),
+            _number(row.get("max_context_length")),
+        )
+        for row in rows
+        if row.get("type") != "embeddings"
+    )
+
+
+def _openai(body: Any) -> tuple[ModelInfo, ...]:
+    """`/v1/models`, with what llama.cpp adds: `meta.n_ctx`, and `status` with several models."""
+    models = []
+    for row in _rows(body, "data"):
+        meta = row.get("meta")
+        meta = meta if isinstance(meta, Mapping) else {}
+        status = row.get("status")
+        loaded = status.get("value") == "loaded" if isinstance(status, Mapping) else None
+        length, longest = _number(meta.get("n_ctx")), _number(meta.get("n_ctx_train"))
+        models.append(ModelInfo(str(row.get("id", "")), loaded, length, longest))
+    return tuple(models)
+
+
+def _with_props(models: tuple[ModelInfo, ...], props: Any) -> Found:
+    """llama.cpp's `/props` has the context of a slot, which is the one that counts."""
+    defaults = props.get("default_generation_settings") if isinstance(props, Mapping) else None
+    if not isinstance(defaults, Mapping):
+        from_meta = any(model.context_length for model in models)
+        return Found("llama.cpp" if from_meta else "other", models)
+    length = _number(defaults.get("n_ctx"))
+    if len(models) == 1 and length:
+        only = models[0]
+        models = (ModelInfo(only.name, True, length, only.max_context_length, only.key),)
+    return Found("llama.cpp", models)

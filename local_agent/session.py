@@ -1,0 +1,340 @@
+"""One conversation on one thread: runs the graph, turns its stream into events, ends turns cleanly.
+
+`send`, `resume` and `proceed` are async iterators of events. They end with `TurnFinished`, or with
+`ApprovalRequested` when a person must decide; then `resume` goes on, or `park` leaves it waiting.
+Whoever cancels one of them calls `abandon` next, so that no call is left without a result.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command
+
+from agent_ports import Journal
+from agent_turn import open_calls, result_of
+from context import PromptTooLong, text_of
+from local_agent.errors import AgentError, ModelError, StreamBroken
+from local_agent.events import (
+    ApprovalRequested,
+    Decisions,
+    Event,
+    Notice,
+    PendingCall,
+    RouteChosen,
+    Status,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallSummary,
+    ToolFinished,
+    ToolStarted,
+    TurnFinished,
+)
+
+ENDINGS = {
+    "step_limit": "Stopped after the allowed number of model calls; this answer is unfinished.",
+    "loop": "Stopped: the same tool call came three times; this answer is unfinished.",
+}
+GRAPH_STEPS = 2000  # above what the bounded model calls of a turn and their tool calls can take
+
+
+class ThreadRecord(Protocol):
+    """The table of threads, as a session writes it."""
+
+    async def touch(
+        self, thread: str, *, title: str | None, messages: int, turns: int, model: str | None
+    ) -> None: ...
+
+
+class SessionJournal(Journal, Protocol):
+    async def settle(self, thread: str) -> None: ...
+
+
+@dataclass(slots=True)
+class _Turn:
+    """What a turn has come to so far."""
+
+    route: str = ""
+    partial: str = ""
+    answer: AIMessage | None = None
+    calls: dict[str, ToolCallSummary] = field(default_factory=dict)
+    args: dict[str, dict[str, Any]] = field(default_factory=dict)
+    input_tokens: int = 0
+    output_tokens: int = 0
+    steps: int = 0
+
+
+class Session:
+    """A thread that is open in this process. Its lock is held by whoever made the session."""
+
+    def __init__(
+        self,
+        graph: CompiledStateGraph[Any, None, Any, Any],
+        thread: str,
+        *,
+        journal: SessionJournal,
+        threads: ThreadRecord,
+        model_name: Callable[[], str],
+        translate: Callable[[BaseException], AgentError | None],
+    ) -> None:
+        self.thread = thread
+        self._graph = graph
+        self._journal = journal
+        self._threads = threads
+        self._model_name = model_name
+        self._translate = translate
+        self._turn = _Turn()
+        self._config: RunnableConfig = {
+            "configurable": {"thread_id": thread},
+            "recursion_limit": GRAPH_STEPS,
+        }
+
+    # -- what is there ----------------------------------------------------------------------------
+
+    async def messages(self) -> list[AnyMessage]:
+        """All stored messages of the thread, oldest first."""
+        state = await self._graph.aget_state(self._config)
+        return list(state.values.get("messages", []))
+
+    async def pending(self) -> ApprovalRequested | None:
+        """The approval that the thread waits for, if any."""
+        state = await self._graph.aget_state(self._config)
+        return next((self._approval(i.id, i.value) for i in state.interrupts), None)
+
+    async def is_unfinished(self) -> bool:
+        """Whether a turn was broken off by a crash: there is a next step, and nobody to ask."""
+        state = await self._graph.aget_state(self._config)
+        return bool(state.next) and not state.interrupts
+
+    # -- running ----------------------------------------------------------------------------------
+
+    async def send(self, text: str) -> AsyncIterator[Event]:
+        """Run one turn with the prompt `text`. Raises nothing: a failure is the turn's status."""
+        self._turn = _Turn()
+        prompt = HumanMessage(text, id=uuid.uuid4().hex)
+        async for event in self._run({"messages": [prompt]}):
+            yield event
+
+    async def resume(self, approval_id: str, decisions: Decisions) -> AsyncIterator[Event]:
+        """Go on from the approval `approval_id`; a call of it without a decision is refused.
+
+        An approval that is not the one the thread waits for changes nothing.
+        """
+        state = await self._graph.aget_state(self._config)
+        if approval_id not in [i.id for i in state.interrupts]:
+            yield Notice("This approval was decided already; nothing was run.", "warning")
+            return
+        self._turn.route = state.values.get("route", "")
+        answers = {
+            call_id: {"approve": d.approve, "reason": d.reason, "scope": d.scope}
+            for call_id, d in decisions.items()
+        }
+        async for event in self._run(Command(resume={approval_id: answers})):
+            yield event
+
+    async def proceed(self) -> AsyncIterator[Event]:
+        """Go on with a turn that a crash broke off."""
+        self._turn = _Turn()
+        async for event in self._run(None):
+            yield event
+
+    async def retry(self) -> AsyncIterator[Event]:
+        """Ask the model again where the last turn ended without an answer; no tool runs again."""
+        messages = await self.messages()
+        last = messages[-1] if messages else None
+        if last is None or last.additional_kwargs.get("status") not in ("error", "cancelled"):
+            yield Notice("There is nothing to try again: the last turn has its answer.", "warning")
+            return
+        removal = {"messages": [RemoveMessage(id=last.id or "")]}
+        await self._graph.aupdate_state(self._config, removal, as_node="router")
+        async for event in self.proceed():
+            yield event
+
+    async def _run(self, graph_input: Any) -> AsyncIterator[Event]:
+        asked = False
+        try:
+            async for event in self._stream(graph_input):
+                asked = asked or isinstance(event, ApprovalRequested)
+                yield event
+            if not asked:
+                yield await self._finish()
+        except Exception as exc:  # noqa: BLE001 - one turn is isolated: it fails, the thread goes on
+            yield await self.abandon("error", self._error_of(exc))
+
+    async def _stream(self, graph_input: Any) -> AsyncIterator[Event]:
+        stream = self._graph.astream(
+            graph_input, self._config, stream_mode=["custom", "updates"], durability="sync"
+        )
+        mode: str
+        chunk: dict[str, Any]
+        async for mode, chunk in stream:  # type: ignore[assignment]  # two modes: pairs
+            if mode == "custom":
+                for event in self._event(chunk):
+                    yield event
+                continue
+            for node, update in chunk.items():
+                if node == "__interrupt__":
+                    yield self._approval(update[0].id, update[0].value)
+                elif node == "agent":
+                    self._note_reply(update["messages"])
+
+    def _note_reply(self, messages: list[AnyMessage]) -> None:
+        reply = messages[0]
+        self._turn.partial = ""
+        self._turn.steps += 1
+        if isinstance(reply, AIMessage):
+            for call in reply.tool_calls:
+                self._turn.args[call["id"] or ""] = call["args"]
+            if not reply.tool_calls:
+                self._turn.answer = reply
+
+    def _event(self, chunk: dict[str, Any]) -> list[Event]:
+        turn = self._turn
+        match chunk["event"]:
+            case "text":
+                turn.partial += chunk["text"]
+                return [TextDelta(chunk["text"])]
+            case "thinking":
+                return [ThinkingDelta(chunk["text"])]
+            case "route":
+                turn.route = chunk["name"]
+                return [RouteChosen(chunk["name"])] if chunk["name"] else []
+            case "start":
+                fields = {k: v for k, v in chunk.items() if k != "event"}
+                turn.args[chunk["call_id"]] = chunk["args"]
+                return [ToolStarted(**fields)]
+            case "result":
+                fields = {k: v for k, v in chunk.items() if k != "event"}
+                args = turn.args.get(chunk["call_id"], {})
+                summary = ToolCallSummary(chunk["name"], args, chunk["status"])
+                turn.calls[chunk["call_id"] + str(turn.steps)] = summary
+                return [ToolFinished(**fields)]
+            case "usage":
+                turn.input_tokens += chunk["input"]
+                turn.output_tokens += chunk["output"]
+                return []
+            case "notice":
+                return [Notice(chunk["text"], "warning")]
+        return []
+
+    def _approval(self, approval_id: str, value: dict[str, Any]) -> ApprovalRequested:
+        calls = [PendingCall(**call) for call in value["calls"]]
+        for call in calls:
+            self._turn.args[call.call_id] = dict(call.args)
+        return ApprovalRequested(approval_id, self.thread, calls)
+
+    # -- ending -----------------------------------------------------------------------------------
+
+    async def _finish(self) -> TurnFinished:
+        answer = self._turn.answer
+        status: Any = (answer.additional_kwargs.get("status") if answer else None) or "ok"
+        error = answer.additional_kwargs.get("error") if answer else None
+        await self._record()
+        if status in ENDINGS:
+            return self._finished("step_limit", ENDINGS[status])
+        return self._finished(status, error)
+
+    def park(self, approval: ApprovalRequested) -> TurnFinished:
+        """Leave the turn waiting for its approval; it goes on whenever somebody decides."""
+        count = len(approval.calls)
+        text = f"{count} tool {'call waits' if count == 1 else 'calls wait'} for approval."
+        return self._finished("approval_required", text, approval.id)
+
+    async def abandon(self, status: Status, error: str | None = None) -> TurnFinished:
+        """End the turn where it stands: each open call gets a result, the answer so far is kept.
+
+        Called after a cancellation, a timeout or a failure. Nothing is raised: what cannot be
+        written is said in the returned error.
+        """
+        partial = self._turn.partial.strip()
+        try:
+            await self._close(status, error, partial)
+            await self._record()
+        except Exception as exc:  # noqa: BLE001 - the turn is over; whatever failed, say so
+            error = f"{error or ''} Not saved: {self._error_of(exc)}".strip()
+        answer = AIMessage(partial) if partial else None
+        self._turn.answer = answer
+        return self._finished(status, error)
+
+    async def _close(self, status: Status, error: str | None, partial: str) -> None:
+        state = await self._graph.aget_state(self._config)
+        messages = list(state.values.get("messages", []))
+        if not messages or not state.next:
+            return
+        message_id, calls = open_calls(messages)
+        # Results of calls that had ended are shown in the state, but are dropped with the step
+        # that they belong to, which others of it have not ended: they have to be written again.
+        ended = [
+            message
+            for task in state.tasks
+            if isinstance(task.result, dict)
+            for message in task.result.get("messages", [])
+        ]
+        done = {message.tool_call_id for message in ended}
+        cancelled = [
+            await self._cancelled(message_id, call, status)
+            for call in calls
+            if call["id"] not in done
+        ]
+        results = [*ended, *cancelled]
+        text = f"{partial}\n[cut off here]" if partial else ""
+        kwargs = {"status": status, "error": error, "route": self._turn.route}
+        closing = AIMessage(text, id=uuid.uuid4().hex, additional_kwargs=kwargs)
+        update = {"messages": [*results, closing]}
+        await self._graph.aupdate_state(self._config, update, as_node="agent")
+
+    async def _cancelled(self, message_id: str, call: dict[str, Any], status: Status) -> AnyMessage:
+        run = await self._journal.find(self.thread, message_id, call["id"])
+        who = "by the user" if status == "cancelled" else "because the turn ended"
+        if run is None or run.outcome is not None:
+            return result_of(call, f"Cancelled {who} before it ran.", "cancelled")
+        await self._journal.end(self.thread, message_id, call["id"], "cancelled")
+        text = f"Cancelled {who} while it ran; it may have been carried out."
+        return result_of(call, text, "cancelled")
+
+    async def _record(self) -> None:
+        messages = await self.messages()
+        prompts = [m for m in messages if isinstance(m, HumanMessage)]
+        title = " ".join(text_of(prompts[0].content).split())[:80] if prompts else None
+        await self._threads.touch(
+            self.thread,
+            title=title,
+            messages=len(messages),
+            turns=len(prompts),
+            model=self._model_name(),
+        )
+        await self._journal.settle(self.thread)
+
+    def _finished(
+        self, status: Status, error: str | None, approval_id: str | None = None
+    ) -> TurnFinished:
+        turn = self._turn
+        return TurnFinished(
+            thread=self.thread,
+            route=turn.route,
+            answer=text_of(turn.answer.content) if turn.answer else "",
+            status=status,
+            tool_calls=tuple(turn.calls.values()),
+            input_tokens=turn.input_tokens,
+            output_tokens=turn.output_tokens,
+            steps=turn.steps,
+            error=error,
+            approval_id=approval_id,
+        )
+
+    def _error_of(self, exc: BaseException) -> str:
+        if isinstance(exc, StreamBroken) and exc.partial and not self._turn.partial:
+            self._turn.partial = exc.partial
+        if isinstance(exc, AgentError):
+            return str(exc)
+        if isinstance(exc, PromptTooLong):
+            hint = "Load the model with a longer context, or make the prompt shorter."
+            return str(ModelError(f"{str(exc)[0].upper()}{str(exc)[1:]}.", hint))
+        known = self._translate(exc)
+        return str(known) if known else f"Unexpected: {type(exc).__name__}: {exc}"

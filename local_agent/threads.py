@@ -1,0 +1,173 @@
+"""Lists what is stored, by plain reads of the database file: threads and waiting approvals."""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from local_agent.memory import ThreadInfo, check_file, translate
+from local_agent.memory.tables import THREAD_COLUMNS, thread_of
+
+__all__ = ["PendingApproval", "ThreadInfo", "list_threads", "pending_approvals"]
+
+SHORTEST_ID = 8
+READ_TIMEOUT = 5.0  # seconds to wait while another process closes or repairs the file
+
+# All thread ids, each found by one step in the index: the rows, with their blobs, are not touched.
+_STORED = """
+    WITH RECURSIVE ids(thread) AS (
+        SELECT min(thread_id) FROM checkpoints
+        UNION ALL
+        SELECT (SELECT min(thread_id) FROM checkpoints WHERE thread_id > ids.thread)
+        FROM ids WHERE ids.thread IS NOT NULL
+    )
+    SELECT thread FROM ids WHERE thread IS NOT NULL
+"""
+_NEWEST = "SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ''"
+_OLDEST = "SELECT min(checkpoint_id) FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ''"
+# An interrupt waits while its task has no result. An answer alone does not end it: its node may
+# have died on it, and is asked again. A second question of a task replaces the first.
+_WAITING = """
+    SELECT q.type, q.value FROM writes q
+    WHERE q.thread_id = :thread AND q.checkpoint_ns = '' AND q.checkpoint_id = :checkpoint
+      AND q.channel = '__interrupt__'
+      AND NOT EXISTS (
+        SELECT 1 FROM writes w
+        WHERE w.thread_id = :thread AND w.checkpoint_ns = '' AND w.checkpoint_id = :checkpoint
+          AND w.task_id = q.task_id
+          AND w.channel NOT IN ('__interrupt__', '__resume__', '__error__')
+      )
+    ORDER BY q.rowid
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingApproval:
+    """A question that a thread waits with. `value` is what the graph passed to `interrupt`.
+
+    `id` is LangGraph's, 32 hexadecimal digits; at least `SHORTEST_ID` of them tell one from
+    others. `created` is an instant in UTC.
+    """
+
+    id: str
+    thread: str
+    value: Any
+    created: datetime
+
+
+def list_threads(db_path: Path, limit: int | None = None) -> list[ThreadInfo]:
+    """The threads of the database, the one used last first; none if there is no file.
+
+    Those that have no entry of ours, because another program wrote them, have no title and counts.
+    Raises StorageError for a file that cannot be read.
+    """
+    with _reading(db_path) as conn:
+        if conn is None:
+            return []
+        own: dict[str, ThreadInfo] = {}
+        tables = _tables(conn)
+        if "agent_threads" in tables:
+            rows = conn.execute(f"SELECT {THREAD_COLUMNS} FROM agent_threads")
+            own = {row[0]: thread_of(row) for row in rows}
+        if "checkpoints" in tables:
+            for (thread,) in conn.execute(_STORED):
+                if thread not in own and (found := _from_checkpoints(conn, thread)):
+                    own[thread] = found
+    newest = sorted(own.values(), key=lambda info: (info.updated, info.thread), reverse=True)
+    return newest[:limit]
+
+
+def _from_checkpoints(conn: sqlite3.Connection, thread: str) -> ThreadInfo | None:
+    (newest,) = conn.execute(_NEWEST, (thread,)).fetchone()
+    (oldest,) = conn.execute(_OLDEST, (thread,)).fetchone()
+    if newest is None:
+        return None
+    return ThreadInfo(thread, _time_of(oldest), _time_of(newest))
+
+
+def pending_approvals(db_path: Path) -> list[PendingApproval]:
+    """What waits for a person in any thread, oldest first; nothing if there is no file.
+
+    Raises StorageError for a file that cannot be read.
+    """
+    found: list[PendingApproval] = []
+    with _reading(db_path) as conn:
+        if conn is None or not {"checkpoints", "writes"} <= _tables(conn):
+            return found
+        for (thread,) in conn.execute(_STORED).fetchall():
+            (newest,) = conn.execute(_NEWEST, (thread,)).fetchone()
+            rows = conn.execute(_WAITING, {"thread": thread, "checkpoint": newest}).fetchall()
+            for row in rows:
+                found.extend(_approvals(row, db_path, thread, newest))
+    return sorted(found, key=lambda approval: approval.created)
+
+
+def _approvals(
+    row: tuple[str, bytes], db_path: Path, thread: str, checkpoint: str
+) -> Iterator[PendingApproval]:
+    # Imported here, because listing threads must not wait for LangGraph.
+    from local_agent.memory.saver import StrictSerializer
+
+    for interrupt in StrictSerializer(db_path).loads_typed(row):
+        yield PendingApproval(interrupt.id, thread, interrupt.value, _time_of(checkpoint))
+
+
+def _tables(conn: sqlite3.Connection) -> set[str]:
+    return {name for (name,) in conn.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+@contextmanager
+def _reading(db_path: Path) -> Iterator[sqlite3.Connection | None]:
+    """A connection that cannot change the file, None where there is none."""
+    check_file(db_path)
+    if not db_path.exists():
+        yield None
+        return
+    try:
+        with closing(_connect(db_path.resolve())) as conn:
+            yield conn
+    except sqlite3.Error as exc:
+        raise translate(exc, db_path) or exc from exc
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    # "rw" with query_only, because a connection of mode "ro" leaves -wal and -shm behind. Where
+    # the folder cannot be written there is no other writer to look out for without a -wal.
+    uri = path.as_uri()
+    for options in ("mode=rw", "mode=ro", "mode=ro&immutable=1"):
+        if "immutable" in options and path.with_name(path.name + "-wal").exists():
+            break
+        conn = sqlite3.connect(f"{uri}?{options}", uri=True, timeout=READ_TIMEOUT)
+        try:
+            conn.execute("PRAGMA query_only=ON")
+            conn.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.OperationalError as exc:
+            conn.close()
+            if exc.sqlite_errorcode & 0xFF not in (
+                sqlite3.SQLITE_CANTOPEN,
+                sqlite3.SQLITE_READONLY,
+            ):
+                raise
+            failed = exc
+        except BaseException:
+            conn.close()
+            raise
+        else:
+            return conn
+    raise failed
+
+
+def _time_of(checkpoint_id: str) -> datetime:
+    """When a checkpoint was made. Its id is a UUID of version 6: 100 ns steps since 1582-10-15."""
+    try:
+        value = uuid.UUID(checkpoint_id).int
+    except ValueError:
+        return datetime.fromtimestamp(0, UTC)
+    ticks = (value >> 80 << 12) | (value >> 64 & 0xFFF)
+    return datetime(1582, 10, 15, tzinfo=UTC) + timedelta(microseconds=ticks // 10)

@@ -1,0 +1,63 @@
+"""What every test gets: folders of its own, an environment without surprises, scripted servers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from local_agent.testing import ScriptedServer
+
+_FOREIGN = ("AGENT_", "LM_API_", "OPENAI_", "LANGCHAIN_", "LANGSMITH_", "LANGGRAPH_")
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "NO_COLOR", "FORCE_COLOR")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add --long, which also runs the tests marked slow."""
+    parser.addoption("--long", action="store_true", help="run the tests marked slow too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without --long, what is marked slow is skipped."""
+    if not config.getoption("--long"):
+        for item in items:
+            if item.get_closest_marker("slow"):
+                item.add_marker(pytest.mark.skip(reason="slow: run with --long"))
+
+
+@pytest.fixture(autouse=True)
+def own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Home and the user's folders lie in a temporary folder; the developer's variables are gone."""
+    home = tmp_path_factory.mktemp("home")
+    for name in list(os.environ):
+        if name.startswith(_FOREIGN) or name.lower() in {p.lower() for p in _PROXIES}:
+            monkeypatch.delenv(name)
+    for name, folder in {
+        "HOME": ".",
+        "USERPROFILE": ".",
+        "XDG_CONFIG_HOME": "config",
+        "XDG_DATA_HOME": "data",
+        "XDG_STATE_HOME": "state",
+        "XDG_CACHE_HOME": "cache",
+        "APPDATA": "config",
+        "LOCALAPPDATA": "data",
+    }.items():
+        path = home / folder
+        path.mkdir(exist_ok=True)
+        monkeypatch.setenv(name, str(path))
+    return home
+
+
+@pytest.fixture
+def scripted() -> Iterator[Callable[..., ScriptedServer]]:
+    """Start scripted model servers: `server = scripted([Say("hi")])`; all stop with the test."""
+    with ExitStack() as stack:
+
+        def start(replies: Any = (), **options: Any) -> ScriptedServer:
+            return stack.enter_context(ScriptedServer(replies, **options))
+
+        yield start

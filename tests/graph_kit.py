@@ -1,0 +1,132 @@
+"""A graph over scripted collaborators on a real SQLite file, for the tests of the core."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from langchain_core.messages import AIMessage, AnyMessage
+
+from agent_graph import Limits, build_graph
+from context import Window
+from local_agent.approval import decide
+from local_agent.memory import open_memory
+from local_agent.repair import repair
+from local_agent.session import Session
+
+
+class Overflow(Exception):
+    """What the scripted model raises for a prompt that is too long."""
+
+
+def say(text: str) -> AIMessage:
+    return AIMessage(text, id=uuid4().hex)
+
+
+def call(*calls: tuple[str, dict[str, Any]], text: str = "") -> AIMessage:
+    """A reply with tool calls c1, c2, ... as the model adapter leaves it."""
+    import json
+
+    raw = [
+        {"id": f"c{n}", "name": name, "args": args if isinstance(args, str) else json.dumps(args)}
+        for n, (name, args) in enumerate(calls, 1)
+    ]
+    return AIMessage(text, id=uuid4().hex, additional_kwargs={"raw_tool_calls": raw})
+
+
+@dataclass
+class ScriptedModel:
+    """Plays replies in order and keeps what it was asked; an exception in the list is raised."""
+
+    replies: list[AIMessage | Exception | Callable[[], Any]]
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    overflow: type[Exception] = Overflow
+
+    async def reply(self, messages: Sequence[AnyMessage], **options: Any) -> AIMessage:
+        self.asked.append({"messages": list(messages), **options})
+        reply = self.replies.pop(0)
+        if callable(reply):
+            reply = await reply()
+        if isinstance(reply, Exception):
+            raise reply
+        if options.get("on_delta") and reply.content:
+            options["on_delta"]("text", reply.content)
+        return reply
+
+
+@dataclass
+class ScriptedTool:
+    """A tool that notes its runs; `run` may wait or fail."""
+
+    name: str
+    read_only: bool = True
+    server: str = "kit"
+    description: str = "a tool"
+    ran: list[dict[str, Any]] = field(default_factory=list)
+    run: Callable[[Mapping[str, Any]], Any] | None = None
+    schema: Mapping[str, Any] = field(default_factory=lambda: {"type": "object", "properties": {}})
+
+    @property
+    def original(self) -> str:
+        return self.name
+
+    async def __call__(self, args: Mapping[str, Any]) -> tuple[str, str]:
+        self.ran.append(dict(args))
+        if self.run:
+            await self.run(args)
+        return f"{self.name} done", "success"
+
+
+async def one_route(messages: Sequence[AnyMessage], current: str) -> str:
+    return "all"
+
+
+@asynccontextmanager
+async def open_session(
+    path: Path,
+    model: ScriptedModel,
+    tools: Sequence[ScriptedTool],
+    *,
+    max_steps: int = 12,
+    window: Window | None = None,
+    thread: str = "t",
+) -> AsyncIterator[Session]:
+    async with open_memory(path) as memory:
+        graph = build_graph(
+            model,
+            tools,
+            routes={"all": [t.name for t in tools]},
+            route=one_route,
+            policy=decide,
+            repair=repair,
+            journal=memory.journal,
+            window=window or Window(8192),
+            system_prompt="You are a test.",
+            limits=Limits(max_steps=max_steps),
+            checkpointer=memory.saver,
+        )
+        yield Session(
+            graph,
+            thread,
+            journal=memory.journal,
+            threads=memory.threads,
+            model_name=lambda: "scripted",
+            translate=lambda exc: None,
+        )
+
+
+async def collect(events: AsyncIterator[Any]) -> list[Any]:
+    return [event async for event in events]
+
+
+async def cancel_when(events: AsyncIterator[Any], ready: asyncio.Event) -> None:
+    """Consume `events` in a task that is cancelled once `ready` is set."""
+    task = asyncio.create_task(collect(events))
+    await ready.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
