@@ -17,20 +17,21 @@ needs asking sends all that do to `approve`, which asks once and runs nothing.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypedDict
 
-from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.config import get_stream_writer
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Send, interrupt
 
-from agent_ports import Journal, Model, Policy, Repair, Router, Tool
+from agent_ports import Journal, Model, Policy, Repair, Router, Seal, Tool
+from agent_reply import Asker, Limits, emit, emit_result, emit_usage
 from agent_turn import (
     BAD_REPLIES,
     answer_of,
@@ -42,9 +43,8 @@ from agent_turn import (
     result_of,
     split_calls,
     steps_of,
-    with_last_call,
 )
-from context import View, Window, build_view, fit_tools, text_of
+from context import Window, text_of
 
 # Snapshots copy the whole conversation. Measured with 4 KB results: each fixed period makes the
 # file grow with the square of the turns, and a snapshot saves at most half of the time of loading
@@ -75,53 +75,9 @@ class State(TypedDict, total=False):
 
     messages: Annotated[list[AnyMessage], messages_channel()]
     route: str
-    decisions: dict[str, int]  # call id -> how many earlier starts of it the yes knew of
+    decisions: dict[str, str]  # call id -> the mark of a yes to it
     unknown: dict[str, int]  # ids of writes that may have run -> how often they were started
-    allowed: list[str]  # "server/tool" that the person allowed for this thread
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """`max_steps` is model calls a turn; `keep_turns` and `keep_chars` are those of `compact`."""
-
-    max_steps: int = 12
-    keep_turns: int = 2
-    keep_chars: int = 200
-
-
-def _emit(**event: Any) -> None:
-    get_stream_writer()(event)
-
-
-def _emit_result(message: ToolMessage) -> None:
-    outcome = message.additional_kwargs["outcome"]
-    text = text_of(message.content)
-    _emit(
-        event="result",
-        call_id=message.tool_call_id,
-        name=message.name,
-        status=outcome,
-        text=text,
-    )
-
-
-def _emit_delta(kind: Literal["text", "thinking"], text: str) -> None:
-    _emit(event=kind, text=text)
-
-
-def _emit_cuts(view: View) -> None:
-    """Say what the model does not see of this turn; what is only older goes without saying."""
-    if view.dropped_turns:
-        text = f"The {view.dropped_turns} oldest turns do not fit the context and are left out."
-        _emit(event="notice", text=text)
-    if view.cut:
-        _emit(event="notice", text="The prompt is longer than the context: its middle is cut out.")
-
-
-def function_of(tool: Tool) -> dict[str, Any]:
-    """The tool as the chat API takes it."""
-    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.schema)}
-    return {"type": "function", "function": function}
+    allowed: dict[str, str]  # "server/tool" allowed for this thread -> the mark of that yes
 
 
 # -- nodes ----------------------------------------------------------------------------------------
@@ -131,26 +87,26 @@ def function_of(tool: Tool) -> dict[str, Any]:
 class _Agent:
     """The nodes, over the collaborators that they share."""
 
-    model: Model
+    asker: Asker
     tools: Mapping[str, Tool]
     routes: Mapping[str, Sequence[str]]
     route: Router
     policy: Policy
     repair: Repair
     journal: Journal
-    window: Window
-    system_prompt: str
-    limits: Limits
+    seal: Seal
+    max_steps: int
 
     async def router(self, state: State) -> State:
-        name = await self.route(state["messages"], state.get("route", ""))
-        _emit(event="route", name=name)
+        name, usage = await self.route(state["messages"], state.get("route", ""))
+        emit_usage(usage)
+        emit(event="route", name=name)
         return {"route": name, "decisions": {}, "unknown": {}}
 
     async def agent(self, state: State) -> State:
         turn = current_turn(state["messages"])
         why = self._why_last(turn)
-        reply = await self._reply(state, last=bool(why))
+        reply = await self.asker.reply(state["messages"], self._tools_of(state), last=bool(why))
         reply.additional_kwargs["route"] = state.get("route", "")
         if why:
             return {"messages": [closing(reply, why)]}
@@ -162,12 +118,12 @@ class _Agent:
             error = f"The model wrote no usable tool call. {text_of(refused[-1].content)}"
             return {"messages": [closing(reply, "error", error)]}
         for message in refused:
-            _emit_result(message)
+            emit_result(message)
         return {"messages": [reply, *refused]}
 
     def _why_last(self, turn: Sequence[AnyMessage]) -> str:
         """Why this model call must be the last of the turn; empty while it need not."""
-        if steps_of(turn) >= self.limits.max_steps:
+        if steps_of(turn) >= self.max_steps:
             return "step_limit"
         return "loop" if is_looping(turn) else ""
 
@@ -175,130 +131,96 @@ class _Agent:
         names = self.routes.get(state.get("route", ""), ())
         return [self.tools[name] for name in names if name in self.tools]
 
-    async def _reply(self, state: State, *, last: bool) -> AIMessage:
-        functions, left_out = fit_tools(
-            [function_of(t) for t in self._tools_of(state)], self.window
-        )
-        if left_out:
-            _emit(event="notice", text=f"{left_out} tools do not fit the context and are left out.")
-        choice = "none" if last and functions else None
-        try:
-            reply = await self._ask(state, functions, choice, 1.0)
-        except self.model.overflow:
-            _emit(
-                event="notice", text="The prompt was too long for the model: trying a shorter one."
-            )
-            reply = await self._ask(state, functions, choice, 0.7)
-        if not (reply.additional_kwargs.get("raw_tool_calls") or text_of(reply.content).strip()):
-            reply = await self._ask(state, functions, choice, 1.0)
-        return reply
-
-    async def _ask(
-        self, state: State, functions: Sequence[Mapping[str, Any]], choice: str | None, part: float
-    ) -> AIMessage:
-        """One model call with the view in `part` of the room. Raises what the model raises."""
-        window = self.window
-        system = SystemMessage(self.system_prompt)
-        tool_tokens = window.tool_tokens(functions)
-        room = int((window.room(tool_tokens) - window.tokens([system])) * part)
-        view = build_view(
-            state["messages"],
-            window,
-            room=room,
-            keep_turns=self.limits.keep_turns,
-            keep_chars=self.limits.keep_chars,
-        )
-        _emit_cuts(view)
-        sent = view.tokens + tool_tokens + window.tokens([system])
-        try:
-            shown = with_last_call(view.messages) if choice == "none" else view.messages
-            reply = await self.model.reply(
-                [system, *shown], tools=functions, tool_choice=choice, on_delta=_emit_delta
-            )
-        except self.model.overflow as exc:
-            prompt, length = (
-                getattr(exc, "prompt_tokens", None),
-                getattr(exc, "context_length", None),
-            )
-            window.overflowed(prompt, length, sent)
-            raise
-        usage = reply.usage_metadata
-        if usage:
-            window.observe(sent, usage["input_tokens"])
-            _emit(event="usage", input=usage["input_tokens"], output=usage["output_tokens"])
-        return reply
-
     async def collect(
-        self, state: State
+        self, state: State, config: RunnableConfig
     ) -> Command[Literal["tools", "approve", "agent", "collect"]]:
+        thread = config["configurable"]["thread_id"]
         message_id, calls = open_calls(state["messages"])
+        granted = _granted(state)
         ready: list[Send] = []
         for call in calls:
             tool = self.tools.get(call["name"])
             if tool is None:
                 text = f"The tool {call['name']} is not there any more; its server may be down."
                 return Command(goto="collect", update={"messages": [_refuse(call, text, "error")]})
-            verdict = self._verdict(call, tool, state)
+            verdict = self._verdict(call, tool, (thread, message_id), granted)
             if verdict == "deny":
                 text = "Not run: the user's rules forbid this call. It is not a failure."
                 return Command(goto="collect", update={"messages": [_refuse(call, text, "denied")]})
             if verdict == "ask":
                 return Command(goto=ready or "approve")
-            known = state.get("decisions", {}).get(call["id"], 0)
-            task = Send("tools", {"call": call, "message_id": message_id, "known_starts": known})
+            task = Send("tools", {"call": call, "message_id": message_id, "granted": granted})
             if not tool.read_only:  # runs alone, so that what stands behind it sees its effect
                 return Command(goto=ready or [task])
             ready.append(task)
         return Command(goto=ready or "agent")
 
     def _verdict(
-        self, call: Mapping[str, Any], tool: Tool, state: State
+        self, call: Mapping[str, Any], tool: Tool, place: tuple[str, str], granted: State
     ) -> Literal["allow", "ask", "deny"]:
-        decision = state.get("decisions", {}).get(call["id"])
-        starts = state.get("unknown", {}).get(call["id"], 0)
-        if decision is not None or starts:  # a yes counts for the starts that it knew of
-            return "allow" if decision == starts else "ask"
-        return self.policy(tool, call["args"], state.get("allowed", []))
+        """What becomes of `call` in the message at `place` (thread, message id)."""
+        yes = granted["decisions"].get(call["id"], "")
+        starts = granted["unknown"].get(call["id"], 0)
+        if self.seal.holds(yes, *_yes_to(call, place, starts)):
+            return "allow"
+        if starts:
+            return "ask"
+        allowed = [
+            name
+            for name, mark in granted["allowed"].items()
+            if self.seal.holds(mark, "allow", place[0], name)
+        ]
+        return self.policy(tool, call["args"], allowed)
 
-    def approve(self, state: State) -> Command[Literal["collect"]]:
+    def approve(self, state: State, config: RunnableConfig) -> Command[Literal["collect"]]:
         """Ask once for all open calls that need it. Nothing may happen before the interrupt."""
+        thread = config["configurable"]["thread_id"]
         message_id, calls = open_calls(state["messages"])
+        place, granted = (thread, message_id), _granted(state)
         asked = [
             call
             for call in calls
-            if (tool := self.tools.get(call["name"])) and self._verdict(call, tool, state) == "ask"
+            if (tool := self.tools.get(call["name"]))
+            and self._verdict(call, tool, place, granted) == "ask"
         ]
         if not asked:
             return Command(goto="collect")
-        unknown = state.get("unknown", {})
+        unknown = granted["unknown"]
         pending = [_pending(call, self.tools[call["name"]], unknown) for call in asked]
         answers = interrupt({"kind": "approval", "message_id": message_id, "calls": pending})
-        decisions, allowed = dict(state.get("decisions", {})), list(state.get("allowed", []))
+        decisions, allowed = dict(granted["decisions"]), dict(granted["allowed"])
         refused: list[AnyMessage] = []
         for call, shown in zip(asked, pending, strict=True):
             answer = (answers or {}).get(call["id"]) or {}
             if not answer.get("approve"):
                 refused.append(_no(call, shown, str(answer.get("reason") or "")))
                 continue
-            decisions[call["id"]] = unknown.get(call["id"], 0)
+            yes = _yes_to(call, place, unknown.get(call["id"], 0))
+            decisions[call["id"]] = self.seal.sign(*yes)
             if answer.get("scope") == "thread":
-                allowed.append(f"{shown['server']}/{shown['tool']}")
+                name = f"{shown['server']}/{shown['tool']}"
+                allowed[name] = self.seal.sign("allow", thread, name)
         update = {"messages": refused, "decisions": decisions, "allowed": allowed}
         return Command(goto="collect", update=update)
 
     async def run_tool(self, task: dict[str, Any], config: RunnableConfig) -> dict[str, Any]:
-        """Run one call, unless the journal says that a write of it may already have run."""
-        call, message_id = task["call"], task["message_id"]
-        thread, tool = config["configurable"]["thread_id"], self.tools[call["name"]]
+        """Run one call, unless the journal says that a write of it may already have run.
+
+        What may run is decided once more: the task may have been read back from disk.
+        """
+        call, message_id, granted = task["call"], task["message_id"], task["granted"]
+        thread, tool = config["configurable"]["thread_id"], self.tools.get(call["name"])
         key = (thread, message_id, call["id"])
+        if tool is None or self._verdict(call, tool, key[:2], granted) != "allow":
+            return {}
         run = None if tool.read_only else await self.journal.find(*key)
         if run and run.outcome is not None:
             text = run.result if run.result is not None else "[it ran; its result was lost]"
             return {"messages": [result_of(call, text, run.outcome)]}
-        if run and run.starts > task["known_starts"]:
+        if run and run.starts > granted["unknown"].get(call["id"], 0):
             return {"unknown": {call["id"]: run.starts}}
         await self.journal.begin(*key, tool.name, not tool.read_only)
-        _emit(
+        emit(
             event="start",
             call_id=call["id"],
             name=call["name"],
@@ -309,8 +231,23 @@ class _Agent:
         text, status = await tool(call["args"])
         await self.journal.end(*key, status, None if tool.read_only else text)
         message = result_of(call, text, status)
-        _emit_result(message)
+        emit_result(message)
         return {"messages": [message]}
+
+
+def _granted(state: State) -> State:
+    """The part of the state that says what was allowed; a task carries it along."""
+    return {
+        "decisions": state.get("decisions", {}),
+        "unknown": state.get("unknown", {}),
+        "allowed": state.get("allowed", {}),
+    }
+
+
+def _yes_to(call: Mapping[str, Any], place: tuple[str, str], starts: int) -> tuple[str, ...]:
+    """What a yes to a call is marked over: it counts for the starts of it that were known."""
+    args = json.dumps(call["args"], sort_keys=True)
+    return ("run", *place, call["id"], call["name"], args, str(starts))
 
 
 def _pending(call: Mapping[str, Any], tool: Tool, unknown: Mapping[str, int]) -> dict[str, Any]:
@@ -326,7 +263,7 @@ def _pending(call: Mapping[str, Any], tool: Tool, unknown: Mapping[str, int]) ->
 
 def _refuse(call: Mapping[str, Any], text: str, outcome: str) -> ToolMessage:
     message = result_of(call, text, outcome)
-    _emit_result(message)
+    emit_result(message)
     return message
 
 
@@ -354,25 +291,17 @@ def build_graph(
     policy: Policy,
     repair: Repair,
     journal: Journal,
+    seal: Seal,
     window: Window,
     system_prompt: str,
     limits: Limits | None = None,
     checkpointer: BaseCheckpointSaver[str] | None = None,
 ) -> CompiledStateGraph[State, None, State, State]:
     """The compiled agent. `routes` maps each route's name to the names of its tools."""
+    limits = limits or Limits()
     by_name = {tool.name: tool for tool in tools}
-    agent = _Agent(
-        model,
-        by_name,
-        routes,
-        route,
-        policy,
-        repair,
-        journal,
-        window,
-        system_prompt,
-        limits or Limits(),
-    )
+    asker = Asker(model, window, system_prompt, limits)
+    agent = _Agent(asker, by_name, routes, route, policy, repair, journal, seal, limits.max_steps)
     graph = StateGraph(State)
     graph.add_node("router", agent.router)
     graph.add_node("agent", agent.agent)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages.ai import UsageMetadata
 
 
 class Tool(Protocol):
@@ -74,10 +75,20 @@ class Journal(Protocol):
     async def find(self, thread: str, message_id: str, call_id: str) -> Run | None: ...
 
 
-class Router(Protocol):
-    """Chooses the route of a turn; returns its name."""
+class Seal(Protocol):
+    """Marks what a person allowed; a yes that is read back from disk counts only with its mark."""
 
-    async def __call__(self, messages: Sequence[AnyMessage], current: str) -> str: ...
+    def sign(self, *parts: str) -> str: ...
+
+    def holds(self, mark: str, *parts: str) -> bool: ...
+
+
+class Router(Protocol):
+    """Chooses the route of a turn; returns its name, and the usage if the model was asked."""
+
+    async def __call__(
+        self, messages: Sequence[AnyMessage], current: str
+    ) -> tuple[str, UsageMetadata | None]: ...
 
 
 Policy = Callable[[Tool, Mapping[str, Any], Sequence[str]], Literal["allow", "ask", "deny"]]

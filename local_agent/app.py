@@ -13,10 +13,11 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage
 from langgraph.graph.state import CompiledStateGraph
 
-from agent_graph import Limits, build_graph, function_of
+from agent_graph import build_graph
+from agent_reply import Limits, function_of
 from context import UNKNOWN_CONTEXT, Window
 from local_agent.approval import decide
-from local_agent.config import ModelSettings, Settings
+from local_agent.config import ModelSettings, Settings, user_folders
 from local_agent.errors import ContextOverflow
 from local_agent.lock import thread_lock
 from local_agent.mcp_client import Servers, open_servers
@@ -24,6 +25,7 @@ from local_agent.memory import Memory, open_memory
 from local_agent.model import ChatModel, connect_model
 from local_agent.repair import repair
 from local_agent.routing import Router, Routes, all_fit, check_route, routes_of
+from local_agent.seal import open_seal
 from local_agent.session import Session
 
 # No clock and no paths: what changes here is read anew by the server, and everything behind it.
@@ -71,7 +73,14 @@ class LateModel:
             return self._model
 
     async def reply(self, messages: Sequence[AnyMessage], **options: Any) -> AIMessage:
-        return await (await self.connect()).reply(messages, **options)
+        model = await self.connect()
+        try:
+            return await model.reply(messages, **options)
+        except ContextOverflow as exc:
+            # The model may have been loaded anew, with another context, since it was asked.
+            if exc.context_length is None:
+                self._window.context_length = await model.refresh() or self._window.context_length
+            raise
 
 
 @dataclass(slots=True)
@@ -157,6 +166,7 @@ async def open_app(settings: Settings, say: Say) -> AsyncIterator[App]:
             policy=decide,
             repair=repair,
             journal=memory.journal,
+            seal=open_seal(None if settings.ephemeral else user_folders().data),
             window=window,
             system_prompt=SYSTEM_PROMPT,
             limits=Limits(

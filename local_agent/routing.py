@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any, Protocol
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
+from langchain_core.messages.ai import UsageMetadata
 
 from context import Window, clip, text_of
 from local_agent.config import RouteSpec
@@ -100,12 +101,16 @@ class Router:
     fits: Callable[[], bool]
     fixed: str = ""
 
-    async def __call__(self, messages: Sequence[AnyMessage], current: str) -> str:
+    async def __call__(
+        self, messages: Sequence[AnyMessage], current: str
+    ) -> tuple[str, UsageMetadata | None]:
+        """The route's name, and what the model call took if there was one."""
         if self.fixed:
-            return self.fixed
+            return self.fixed, None
         choices = [*self.routes.descriptions, GENERAL]
         if self.mode == "off" or len(choices) <= 1 or (self.mode != "model" and self.fits()):
-            return ALL
+            return ALL, None
+        kept = current if current in self.routes.tools else ALL
         try:
             reply = await self.model.reply(
                 [SystemMessage(self._instruction()), HumanMessage(_question(messages))],
@@ -113,10 +118,8 @@ class Router:
             )
             name = json.loads(text_of(reply.content)).get("route")
         except (ModelError, ValueError, AttributeError):
-            name = None
-        if name in choices:
-            return str(name)
-        return current if current in self.routes.tools else ALL
+            return kept, None
+        return (str(name) if name in choices else kept), reply.usage_metadata
 
     def _instruction(self) -> str:
         topics = "\n".join(

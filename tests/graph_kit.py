@@ -12,11 +12,13 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessage, AnyMessage
 
-from agent_graph import Limits, build_graph
+from agent_graph import build_graph
+from agent_reply import Limits
 from context import Window
 from local_agent.approval import decide
 from local_agent.memory import open_memory
 from local_agent.repair import repair
+from local_agent.seal import Seal
 from local_agent.session import Session
 
 
@@ -82,8 +84,8 @@ class ScriptedTool:
         return f"{self.name} done", "success"
 
 
-async def one_route(messages: Sequence[AnyMessage], current: str) -> str:
-    return "all"
+async def one_route(messages: Sequence[AnyMessage], current: str) -> tuple[str, None]:
+    return "all", None
 
 
 @asynccontextmanager
@@ -95,6 +97,7 @@ async def open_session(
     max_steps: int = 12,
     window: Window | None = None,
     thread: str = "t",
+    key: bytes = b"k" * 32,
 ) -> AsyncIterator[Session]:
     async with open_memory(path) as memory:
         graph = build_graph(
@@ -105,6 +108,7 @@ async def open_session(
             policy=decide,
             repair=repair,
             journal=memory.journal,
+            seal=Seal(key),
             window=window or Window(8192),
             system_prompt="You are a test.",
             limits=Limits(max_steps=max_steps),

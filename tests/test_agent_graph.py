@@ -367,3 +367,41 @@ async def test_a_yes_to_run_again_counts_once(tmp_path: Path) -> None:
 
     assert len(write.ran) == 3
     assert last[-1].status == "ok"
+
+
+async def test_a_yes_of_somebody_else_does_not_count(tmp_path: Path) -> None:
+    """A database from elsewhere cannot bring permissions: neither for the thread nor for a call."""
+    write, path = ScriptedTool("wipe", read_only=False), tmp_path / "m.db"
+    model = ScriptedModel([call(("wipe", {})), say("done"), call(("wipe", {}))])
+    async with open_session(path, model, [write], key=b"theirs" * 6) as session:
+        asked = (await collect(session.send("go")))[-1]
+        await collect(session.resume(asked.id, {"c1": Decision(True, scope="thread")}))
+    write.ran.clear()
+    async with open_session(path, model, [write]) as session:
+        events = await collect(session.send("again"))
+
+    assert isinstance(events[-1], ApprovalRequested)
+    assert write.ran == []
+
+
+async def test_a_broken_off_call_from_elsewhere_is_asked_about(tmp_path: Path) -> None:
+    """A task that was approved under another key does not run when the turn goes on."""
+    write, path = ScriptedTool("wipe", read_only=False), tmp_path / "m.db"
+    started = asyncio.Event()
+
+    async def hang(args: Any) -> None:
+        started.set()
+        await asyncio.sleep(60)
+
+    write.run = hang
+    model = ScriptedModel([call(("wipe", {}))])
+    async with open_session(path, model, [write], key=b"theirs" * 6) as session:
+        asked = (await collect(session.send("go")))[-1]
+        await cancel_when(session.resume(asked.id, {"c1": Decision(True)}), started)
+    write.run = None
+    write.ran.clear()
+    async with open_session(path, ScriptedModel([]), [write]) as session:
+        events = await collect(session.proceed())
+
+    assert isinstance(events[-1], ApprovalRequested)
+    assert write.ran == []

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "local_agent"
-CORE = {"context", "agent_ports", "agent_turn", "agent_graph"}
+CORE = {"context", "agent_ports", "agent_turn", "agent_reply", "agent_graph"}
 LONGEST = 400
 
 # What each part may import of ours; a part may always import from its own package.
@@ -20,7 +20,8 @@ ARROWS: dict[str, set[str]] = {
     "context": set(),
     "agent_ports": set(),
     "agent_turn": {"context"},
-    "agent_graph": {"context", "agent_ports", "agent_turn"},
+    "agent_reply": {"context", "agent_ports", "agent_turn"},
+    "agent_graph": {"context", "agent_ports", "agent_turn", "agent_reply"},
     "errors": set(),
     "events": set(),
     "environment": {"tracing"},
@@ -30,6 +31,7 @@ ARROWS: dict[str, set[str]] = {
     "model": {"config", "errors", "context", "tracing"},
     "repair": {"config", "errors"},
     "approval": {"config", "errors"},
+    "seal": {"errors"},
     "routing": {"config", "errors", "context"},
     "mcp_client": {"config", "errors"},
     "memory": {"config", "errors"},

@@ -203,6 +203,15 @@ def test_weights_are_found_from_where_they_are_named(load: Loader, here: Path) -
     assert (settings.model.name, settings.model.embedded) == ("embedded", str(here / "b.gguf"))
     assert settings.origins["model.embedded"] == "--model"
 
+    (here / "sub").mkdir()
+    (here / "sub" / "c.toml").write_text('[model]\nname = "embedded:c.gguf"')
+    flags = Flags(config="sub/c.toml")
+    assert load_settings(flags, {}, here, load.folders).model.embedded == str(
+        here / "sub" / "c.gguf"
+    )
+    in_env = load_settings(flags, {"AGENT_MODEL": "embedded:d.gguf"}, here, load.folders)
+    assert in_env.model.embedded == str(here / "d.gguf")
+
 
 # --- options -------------------------------------------------------------------------------------
 
@@ -697,6 +706,7 @@ def test_basic_login_of_an_address_is_masked(load: Loader) -> None:
 
     assert mask(f"Authorization: Basic {coded}", spec.secrets) == "Authorization: Basic ***"
     assert mask("joe said hi", spec.secrets) == "joe said hi"
+    assert load.server("url='http://TESTSECRET@h/mcp'").secrets == ("TESTSECRET",)
 
 
 def test_where_the_home_folder_is_is_no_secret(load: Loader) -> None:
@@ -814,10 +824,12 @@ def test_python_means_the_users_own(tmp_path: Path) -> None:
 def test_the_working_folder_is_never_searched(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cloned folder cannot bring a program of a trusted name, nor one that is a folder."""
     program(here, "tool-x")
+    program(here / "relative", "tool-x")
     (here / "bin" / "tool-z").mkdir(parents=True)
     monkeypatch.chdir(here)
 
     assert resolve_command("tool-x", os.pathsep.join(["", "."])) == "tool-x"
+    assert resolve_command("tool-x", "relative") == "tool-x"
     assert resolve_command("tool-z", str(here / "bin")) == "tool-z"
 
 

@@ -138,9 +138,10 @@ async def test_a_deleted_thread_begins_anew(tmp_path: Path) -> None:
     step = {"n": 0, "calls": 0, "asks": False}
     async with open_memory(tmp_path / "memory.db") as memory:
         graph = build(messages_channel(), memory.saver, step)
-        for prompt in ("a", "b"):
-            await graph.ainvoke({"messages": [HumanMessage(prompt, id=prompt)]}, CONFIG)
+        for step["n"] in (1, 2):
+            prompt = HumanMessage("q", id=f"h{step['n']}")
+            await graph.ainvoke({"messages": [prompt]}, CONFIG)
         await memory.saver.adelete_thread("t")
         assert (await graph.aget_state(CONFIG)).values.get("messages", []) == []
-        state = await graph.ainvoke({"messages": [HumanMessage("c", id="c")]}, CONFIG)
-        assert [m.id for m in state["messages"]] == ["c", "c0"]
+        state = await graph.ainvoke({"messages": [HumanMessage("q", id="h3")]}, CONFIG)
+        assert [m.id for m in state["messages"]] == ["h3", "c2"]

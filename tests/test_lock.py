@@ -159,7 +159,7 @@ while got < 10:
 
 @pytest.mark.skipif(os.name == "nt", reason="an open file cannot be removed there")
 def test_a_file_that_was_removed_before_it_was_locked(tmp_path: Path) -> None:
-    """A holder that leaves between our opening and our locking takes the file with it: once more."""
+    """A holder that leaves while we open the file takes it away: the new one is locked."""
     code = f"""
 import fcntl, pathlib
 from local_agent.lock import thread_lock

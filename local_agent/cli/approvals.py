@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from local_agent.cli.options import Run, flags_of, trusted_settings
+from local_agent.cli.options import Run, flags_of, trusted_settings, typed
 from local_agent.config import Settings
 from local_agent.errors import ThreadError, UsageError
 from local_agent.events import Decision, PendingCall
@@ -115,7 +115,7 @@ def deny(
     """Refuse the calls and go on with the turn."""
     settings = _settings(ctx, config, db)
     one = _find(settings, approval)
-    decisions = {call.call_id: Decision(False, reason) for call in _calls(one)}
+    decisions = {call.call_id: Decision(False, typed(reason) or "") for call in _calls(one)}
     _decide(Run(settings, _form(output), quiet), one, decisions)
 
 

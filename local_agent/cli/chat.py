@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
 
 from local_agent import errors
 from local_agent.cli.asking import asking
 from local_agent.cli.loading import import_stack
 from local_agent.cli.options import Run
 from local_agent.cli.turns import Interrupt, decide_unasked, run_turn
-from local_agent.errors import AgentError
-from local_agent.events import ApprovalRequested, Decisions, Event, Notice
-from local_agent.threads import pending_approvals
-from local_agent.ui.commands import BadCommand, Command, parse
+from local_agent.config import check_thread_name
+from local_agent.errors import AgentError, ThreadError
+from local_agent.events import ApprovalRequested, Decisions, Event, Notice, Status, TurnFinished
+from local_agent.threads import list_threads, pending_approvals
+from local_agent.ui.commands import BadCommand, Command, help_text, parse
 from local_agent.ui.prompt import ChatPrompt
 from local_agent.ui.terminal import TerminalRenderer, make_console
 
@@ -44,17 +46,23 @@ class Chat:
         self._renderer = TerminalRenderer(make_console(), quiet=run.quiet)
         self._app: App | None = None
         self._session: Session | None = None
+        self._draft = ""  # what the next prompt begins with
+        self._unsent = ""  # the last prompt, if it did not reach the model
+        self._status: Status | None = None  # how the last turn ended; None: not looked at yet
+        self._task = asyncio.current_task()
 
     async def run(self) -> int:
         self._stack.push_async_exit(self._thread_stack)
         opening = asyncio.ensure_future(self._open())
-        if self._is_asked():
-            await self._ready(opening)  # a waiting approval is the first thing shown
         try:
-            while (text := await self._read(opening)) is not None:
-                await self._ready(opening)
-                if await self._obey(text) == "quit":
-                    break
+            with _interrupts_ignored():  # between two steps that stop at Ctrl-C by themselves
+                if self._is_asked():  # a waiting approval is the first thing shown
+                    if not await self._waited(opening, "starting"):
+                        return errors.INTERRUPTED
+                    await self._finish_open_turn()
+                while (text := await self._read(opening)) is not None:
+                    if await self._obey(text, opening) == "quit":
+                        break
         finally:
             opening.cancel()
             await asyncio.gather(opening, return_exceptions=True)
@@ -67,18 +75,45 @@ class Chat:
             return False
         return any(one.thread == settings.thread for one in pending_approvals(settings.db))
 
+    def _is_ending(self) -> bool:
+        """Whether the program itself was told to end, by a signal, and not only a turn."""
+        return self._task is not None and self._task.cancelling() > 0
+
     async def _read(self, opening: asyncio.Future[None]) -> str | None:
-        """The next prompt; an error of the opening ends the waiting for it."""
-        reading = asyncio.ensure_future(self._prompt.read())
-        waiting: set[asyncio.Future[object]] = {reading}  # type: ignore[arg-type]
-        if not opening.done():
-            waiting.add(opening)  # type: ignore[arg-type]
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-        if opening.done() and opening.exception() is not None and not reading.done():
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
+        """The next prompt. The opening may end the waiting for it, and what it finds comes first.
+
+        Raises the `AgentError` of an opening that failed.
+        """
+        was_open = opening.done()
+        while True:
+            if self._is_ending():  # a turn takes a cancellation for its own
+                raise asyncio.CancelledError
+            draft, self._draft = self._draft, ""
+            if draft and not self._prompt.edits:
+                self._say("It was not sent; /retry sends it.", "info")
+            reading = asyncio.ensure_future(self._prompt.read(draft))
+            try:
+                waiting: set[asyncio.Future[Any]] = {reading, opening}
+                if not was_open:
+                    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                if was_open or not opening.done() or not await self._has_news(opening):
+                    return await reading
+            finally:
+                reading.cancel()
+                await asyncio.gather(reading, return_exceptions=True)
+            was_open = True
+            if not reading.cancelled() and reading.exception() is None:
+                return reading.result()
+            self._draft = self._prompt.draft
             await opening
-        return await reading
+            await self._finish_open_turn()
+
+    async def _has_news(self, opening: asyncio.Future[None]) -> bool:
+        """Whether the opening failed, or found a turn that is to be finished first."""
+        if opening.exception() is not None:
+            return True
+        assert self._session is not None
+        return await self._session.is_unfinished()
 
     # -- opening ----------------------------------------------------------------------------------
 
@@ -96,44 +131,76 @@ class Chat:
         stack = AsyncExitStack()
         assert self._app is not None
         self._session = await stack.enter_async_context(self._app.session(thread))
+        self._status = None
         await self._thread_stack.aclose()
         self._thread_stack.push_async_exit(stack)
         if not self._run.quiet:
             self._say(await first_line(self._app, self._session), "info")
 
-    async def _ready(self, opening: asyncio.Future[None]) -> None:
-        if not opening.done():
-            with Interrupt(opening.cancel):
-                await opening
-        else:
-            await opening
-        await self._finish_open_turn()
+    async def _waited(self, work: asyncio.Future[Any], doing: str) -> bool:
+        """Wait for `work`, saying so; False when Ctrl-C ended the waiting, and not the work.
+
+        Raises what the work raises.
+        """
+        stopped = asyncio.Event()
+        stopping = asyncio.ensure_future(stopped.wait())
+        self._renderer.begin_turn(doing)
+        try:
+            with Interrupt(stopped.set), self._prompt.silent():
+                await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopping.cancel()
+            self._renderer.end_turn()
+        if not work.done():
+            return False
+        await work
+        return True
+
+    # -- a turn -----------------------------------------------------------------------------------
 
     async def _finish_open_turn(self) -> None:
         from local_agent.cli.opening import finish_open_turn
 
         assert self._session is not None
         session, timeout = self._session, self._run.settings.timeout
+        work = finish_open_turn(session, self._renderer.show, self._decide, timeout)
+        if await self._shown(work) is None:
+            self._status = "ok"  # nothing was open
+
+    async def _turn(self, events: AsyncIterator[Event]) -> None:
+        assert self._session is not None
+        timeout = self._run.settings.timeout
+        work = run_turn(self._session, events, self._renderer.show, self._decide, timeout)
+        await self._shown(work)
+
+    async def _shown(self, work: Awaitable[TurnFinished | None]) -> TurnFinished | None:
         self._renderer.begin_turn()
         try:
-            await finish_open_turn(session, self._renderer.show, self._decide, timeout)
+            with self._prompt.silent():
+                finished = await work
         finally:
             self._renderer.end_turn()
+        if finished is not None:
+            self._status = finished.status
+        return finished
 
     # -- a line -----------------------------------------------------------------------------------
 
-    async def _obey(self, text: str) -> str:
+    async def _obey(self, text: str, opening: asyncio.Future[None]) -> str:
+        command = parse(text)
         if not text.strip():
             return ""
-        command = parse(text)
         if isinstance(command, BadCommand):
             self._say(command.message, "error")
-        elif isinstance(command, Command):
-            if command.name == "quit":
-                return "quit"
-            await self._guarded(self._command(command))
+        elif isinstance(command, Command) and command.name == "quit":
+            return "quit"
+        elif isinstance(command, Command) and command.name == "help":
+            self._prompt.write(help_text() + "\n")
+        elif not opening.done() and not await self._waited(opening, "starting"):
+            self._draft = text  # Ctrl-C takes it back; the opening goes on
         else:
-            await self._guarded(self._send(text))
+            await opening
+            await self._guarded(self._command(command) if command else self._send(text))
         return ""
 
     async def _guarded(self, work: Awaitable[None]) -> None:
@@ -144,48 +211,60 @@ class Chat:
             self._say(str(exc), "error")
 
     async def _send(self, text: str) -> None:
+        """Send a prompt; what does not reach the model stands on the next line."""
         assert self._app is not None
         assert self._session is not None
-        connecting = asyncio.ensure_future(self._app.model.connect())
-        with Interrupt(connecting.cancel):
-            try:
-                await connecting
-            except asyncio.CancelledError:
+        self._draft = self._unsent = text
+        if self._status not in ("ok", "step_limit"):
+            await self._finish_open_turn()
+            if self._status == "approval_required":
                 return
-        await self._turn(self._session.send(text))
-
-    async def _turn(self, events: AsyncIterator[Event]) -> None:
-        assert self._session is not None
-        self._renderer.begin_turn()
-        try:
-            await run_turn(
-                self._session,
-                events,
-                self._renderer.show,
-                self._decide,
-                self._run.settings.timeout,
-            )
-        finally:
-            self._renderer.end_turn()
+        connecting = asyncio.ensure_future(self._app.model.connect())
+        if not await self._waited(connecting, "connecting to the model"):
+            connecting.cancel()
+            await asyncio.gather(connecting, return_exceptions=True)
+            return
+        self._draft = self._unsent = ""
+        await self._turn(self._session.send(text.strip("\n").rstrip()))
 
     async def _decide(self, approval: ApprovalRequested) -> Decisions | None:
         mode = self._run.settings.on_approval
-        if mode in (None, "ask"):
+        if mode not in (None, "ask"):
+            return await decide_unasked(mode, ephemeral=self._run.settings.ephemeral)(approval)
+        try:
             return await asking(self._prompt, self._renderer)(approval)
-        return await decide_unasked(mode, ephemeral=self._run.settings.ephemeral)(approval)
+        except asyncio.CancelledError:
+            if not self._is_ending():
+                raise
+            return None  # the question is put again at the next start
 
     async def _command(self, command: Command) -> None:
         from local_agent.cli.chat_commands import run_command
 
         assert self._app is not None
         assert self._session is not None
-        if command.name == "retry":
+        if command.name == "retry" and self._unsent:
+            await self._send(self._unsent)
+        elif command.name == "retry":
             await self._turn(self._session.retry())
         elif command.name in ("thread", "new"):
-            await self._enter(command.arg or new_thread_name())
-            await self._finish_open_turn()
+            await self._change_thread(command)
         else:
             self._prompt.write(run_command(command, self._app, self._session) + "\n")
+
+    async def _change_thread(self, command: Command) -> None:
+        """Raises `UsageError` for a name that cannot be, `ThreadError` for one that is taken."""
+        assert self._session is not None
+        settings = self._run.settings
+        name = command.arg or new_thread_name()
+        check_thread_name(name, f"/{command.name}")
+        if name == self._session.thread:
+            raise ThreadError(f"This is the thread '{name}' already.")
+        known = [] if settings.ephemeral else list_threads(settings.db)
+        if command.name == "new" and name in [info.thread for info in known]:
+            raise ThreadError(f"There is a thread '{name}' already.", f"/thread {name} opens it.")
+        await self._enter(name)
+        await self._finish_open_turn()
 
     def _say(self, text: str, level: str) -> None:
         levels = {"warning": "warning", "error": "error"}
@@ -197,6 +276,15 @@ def new_thread_name() -> str:
     from datetime import datetime
 
     return datetime.now().strftime("chat %Y-%m-%d %H:%M:%S")
+
+
+@contextmanager
+def _interrupts_ignored() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 async def _in_thread(work: Callable[[], None]) -> None:

@@ -6,15 +6,13 @@ from local_agent.app import App
 from local_agent.cli.threads import table
 from local_agent.session import Session
 from local_agent.threads import list_threads
-from local_agent.ui.commands import Command, help_text
+from local_agent.ui.commands import Command
 from local_agent.ui.sanitize import visible
 
 
 def run_command(command: Command, app: App, session: Session) -> str:
     """The text that `command` prints. Raises `ConfigError` for a route that does not exist."""
     match command.name:
-        case "help":
-            return help_text()
         case "tools":
             return _tools(app)
         case "servers":

@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from local_agent.cli.options import print_line
 from local_agent.config import (
     FILE_NAME,
     Flags,
@@ -47,11 +48,11 @@ def show(
     """Print every value and where it came from. Secrets are shown as ***."""
     settings = load_settings(_flags(ctx, config, db), os.environ, Path.cwd())
     if as_json:
-        typer.echo(json.dumps(_as_object(settings), indent=2, ensure_ascii=False))
+        print_line(json.dumps(_as_object(settings), indent=2))
         return
-    typer.echo(f"# {_about(settings)}")
+    print_line(f"# {_about(settings)}")
     for line in _lines(shown(settings)):
-        typer.echo(line)
+        print_line(line)
 
 
 @app.command()
@@ -60,10 +61,10 @@ def path(ctx: typer.Context, config: ConfigOption = None, db: DbOption = None) -
     places = locate(_flags(ctx, config, db), os.environ, Path.cwd(), user_folders())
     # The history lies in the folder that is deleted with the database: see Settings.
     history = places.db.with_name(places.db.name + ".files") / "prompt_history"
-    typer.echo(f"config   {_config_line(places)}")
-    typer.echo(f"db       {visible(str(places.db))}")
-    typer.echo(f"logs     {visible(str(places.log_dir))}")
-    typer.echo(f"history  {visible(str(history))}")
+    print_line(f"config   {_config_line(places)}")
+    print_line(f"db       {visible(str(places.db))}")
+    print_line(f"logs     {visible(str(places.log_dir))}")
+    print_line(f"history  {visible(str(history))}")
 
 
 @app.command("trust")
@@ -77,11 +78,11 @@ def trust_file(
     # Without FILE it is the one of this folder, whatever AGENT_CONFIG says: no other asks for it.
     settings = load_settings(_flags(ctx, file or FILE_NAME, None), os.environ, Path.cwd())
     name = visible(str(settings.config_path))
-    typer.echo(f"{name}:")
+    print_line(f"{name}:")
     for line in describe(settings):
-        typer.echo(f"  {line}")
+        print_line(f"  {line}")
     trust(settings)
-    typer.echo("Trusted with this content. If the file changes, you are asked again.")
+    print_line("Trusted with this content. If the file changes, you are asked again.")
 
 
 def _flags(ctx: typer.Context, config: str | None, db: str | None) -> Flags:

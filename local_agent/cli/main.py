@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import signal
 import sys
+from collections.abc import Awaitable
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
 from typer._click.exceptions import ClickException  # it has no public name
 
 from local_agent import __version__, errors
-from local_agent.cli.options import Output, Run, is_terminal, trusted_settings
+from local_agent.cli.options import Output, Run, is_terminal, trusted_settings, typed
 from local_agent.config import Flags
 from local_agent.environment import prepare_environment
 from local_agent.errors import AgentError, UsageError
@@ -122,7 +125,7 @@ def chat(
     flags = Flags(
         config=config,
         db=db,
-        thread=thread,
+        thread=typed(thread),
         model=model,
         base_url=base_url,
         route=route,
@@ -138,7 +141,7 @@ def chat(
         raise UsageError("--continue and --thread name different threads.", "Give one of them.")
     settings = trusted_settings(_last_thread(flags) if go_on else flags)
     form: Any = output
-    _chat(Run(settings, form, quiet, verbose, prompt))
+    _chat(Run(settings, form, quiet, verbose, typed(prompt)))
 
 
 def _last_thread(flags: Flags) -> Flags:
@@ -159,13 +162,22 @@ def _chat(run: Run) -> None:
     if run.prompt is None and is_terminal(sys.stdin):
         from local_agent.cli.chat import run_chat
 
-        raise typer.Exit(asyncio.run(run_chat(run)))
+        raise typer.Exit(asyncio.run(_until_told_to_end(run_chat(run))))
     from local_agent.cli.loading import import_stack
 
     import_stack()
     from local_agent.cli.batch import run_batch
 
-    raise typer.Exit(asyncio.run(run_batch(run)))
+    raise typer.Exit(asyncio.run(_until_told_to_end(run_batch(run))))
+
+
+async def _until_told_to_end(work: Awaitable[int]) -> int:
+    """Run `work`; SIGTERM cancels it, so that the terminal and the servers are left in order."""
+    task = asyncio.current_task()
+    assert task is not None
+    with suppress(NotImplementedError):  # Windows ends the process without asking
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await work
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -192,12 +204,19 @@ def run(argv: list[str]) -> int:
             return errors.USAGE
         _complain(f"{exc.format_message()} Try: agent --help")
         return errors.USAGE
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # Typer makes the second of the first
         discard_output(sys.stdout)
         discard_output(sys.stderr)
         return errors.OK
     except (KeyboardInterrupt, asyncio.CancelledError, typer.Abort):
         return errors.INTERRUPTED
+    except Exception as exc:
+        if {"-v", "--verbose"} & set(argv):
+            raise
+        if isinstance(exc, OSError):  # a full disk behind stdout would fail again at the exit
+            discard_output(sys.stdout)
+        _complain(f"Unexpected: {type(exc).__name__}: {exc} (-v shows where)")
+        return errors.FAILED
 
 
 def _complain(text: str) -> None:

@@ -14,6 +14,7 @@ import typer
 
 from local_agent.config import Flags, Settings, load_settings
 from local_agent.trust import NeedsTrust, check_trust, refusal, trust
+from local_agent.ui.sanitize import safe_write
 
 Output = Literal["text", "json", "stream-json"]
 
@@ -59,6 +60,19 @@ async def _ask_for_trust(needs: NeedsTrust, settings: Settings) -> None:
     if not await prompt.confirm("Trust this file as it is now?"):
         raise refusal(needs)
     trust(settings)
+
+
+def typed(text: str | None) -> str | None:
+    """`text` from the command line, read as UTF-8 where the locale could not say what it is.
+
+    Not for paths: the system wants those back as they came.
+    """
+    return text and text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def print_line(line: str) -> None:
+    """Write a line to standard output, whatever its encoding."""
+    safe_write(sys.stdout, line + "\n")
 
 
 def is_terminal(stream: Any) -> bool:

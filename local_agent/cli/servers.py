@@ -172,5 +172,5 @@ def _print(line: str) -> None:
 
 
 def _print_json(rows: list[dict[str, object]]) -> None:
-    text = json.dumps({"schema_version": 1, "servers": rows}, ensure_ascii=False, indent=2)
+    text = json.dumps({"schema_version": 1, "servers": rows}, indent=2)
     safe_write(sys.stdout, text + "\n")

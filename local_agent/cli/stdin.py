@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import os
 import sys
 import threading
 from collections.abc import AsyncIterator
-from typing import BinaryIO
 
 from local_agent.errors import UsageError
 
@@ -21,6 +21,7 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_WIDE = tuple(mark for mark, name in _BOMS if name != "utf-8-sig")
 
 
 def decode(data: bytes) -> str:
@@ -33,22 +34,23 @@ def decode(data: bytes) -> str:
 class _Blocks:
     """What can be read from `source`, block by block, then b"".
 
-    A read cannot be cancelled, so it is done in a daemon thread; it runs ahead by 16 blocks.
+    A read cannot be cancelled, so it is done in a daemon thread; it runs ahead by 16 blocks. It
+    reads from the descriptor: who waits in `sys.stdin` holds a lock that the exit of Python needs.
     """
 
-    def __init__(self, source: BinaryIO) -> None:
+    def __init__(self, source: int) -> None:
         self._queue: asyncio.Queue[bytes] = asyncio.Queue()
         self._places = threading.Semaphore(16)
         loop = asyncio.get_running_loop()
         threading.Thread(target=self._read, args=(source, loop), daemon=True).start()
 
-    def _read(self, source: BinaryIO, loop: asyncio.AbstractEventLoop) -> None:
+    def _read(self, source: int, loop: asyncio.AbstractEventLoop) -> None:
         block = b"-"
         while block:
             self._places.acquire()
             try:
-                block = source.read1(_BLOCK)  # type: ignore[attr-defined]  # it is buffered
-            except (OSError, ValueError):
+                block = os.read(source, _BLOCK)
+            except OSError:
                 block = b""
             try:
                 loop.call_soon_threadsafe(self._queue.put_nowait, block)
@@ -61,8 +63,8 @@ class _Blocks:
         return block
 
 
-def _source() -> BinaryIO | None:
-    return sys.stdin.buffer if sys.stdin is not None else None
+def _source() -> int | None:
+    return sys.stdin.fileno() if sys.stdin is not None else None
 
 
 async def read_all() -> tuple[str, bool]:
@@ -94,17 +96,24 @@ async def _rest(blocks: _Blocks, block: bytes) -> bytes:
     data = bytearray()
     while block:
         data += block
-        if len(data) > LARGEST:
-            raise UsageError(
-                f"Standard input is larger than {LARGEST // 1024 // 1024} MiB.",
-                "No model reads that much: send the part that matters.",
-            )
+        _check_size(data)
         block = await blocks.get()
     return bytes(data)
 
 
+def _check_size(data: bytes | bytearray) -> None:
+    if len(data) > LARGEST:
+        raise UsageError(
+            f"Standard input is larger than {LARGEST // 1024 // 1024} MiB.",
+            "No model reads that much: send the part that matters.",
+        )
+
+
 async def read_prompts() -> AsyncIterator[str]:
-    """A prompt for each line, as they come; blank lines are skipped, `quit` or `exit` ends."""
+    """A prompt for each line, as they come; blank lines are skipped, `quit` or `exit` ends.
+
+    Raises `UsageError` for a line of more than 16 MiB.
+    """
     source = _source()
     if source is None:
         return
@@ -117,16 +126,20 @@ async def read_prompts() -> AsyncIterator[str]:
 
 
 async def _lines(blocks: _Blocks) -> AsyncIterator[str]:
-    rest = await blocks.get()
+    block = await blocks.get()
+    rest = bytearray(block)
+    while block and any(len(rest) < len(mark) and mark.startswith(rest) for mark, _ in _BOMS):
+        block = await blocks.get()
+        rest += block
     # Lines can be cut from UTF-8 as they come; other encodings are read to the end.
-    by_line = not rest.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    block = rest
+    by_line = not rest.startswith(_WIDE)
     while block:
         if by_line:
             *lines, rest = rest.split(b"\n")
             for line in lines:
-                yield decode(line)
+                yield decode(bytes(line))
+        _check_size(rest)
         block = await blocks.get()
         rest += block
-    for text in decode(rest).split("\n"):
+    for text in decode(bytes(rest)).split("\n"):
         yield text

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from local_agent.cli.options import flags_of
+from local_agent.cli.options import flags_of, print_line
 from local_agent.config import locate, user_folders
 from local_agent.threads import ThreadInfo, list_threads
 from local_agent.ui.lines import one_line
@@ -39,12 +39,12 @@ def list_command(
     places = locate(flags, os.environ, Path.cwd(), user_folders())
     found = list_threads(places.db)
     if as_json:
-        typer.echo(json.dumps([_fields(info) for info in found], ensure_ascii=False, indent=2))
+        print_line(json.dumps([_fields(info) for info in found], indent=2))
     elif not found:
         typer.echo(f"No threads in {one_line(str(places.db))}.", err=True)
     else:
         for line in table(found):
-            typer.echo(line)
+            print_line(line)
 
 
 def table(found: list[ThreadInfo]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol
@@ -137,24 +138,21 @@ class Interrupt:
         self._before: Any = None
 
     def __enter__(self) -> Interrupt:
+        self._before = signal.getsignal(signal.SIGINT)
         self.arm()
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
-        else:
+        with contextlib.suppress(NotImplementedError):
             self._loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, self._before or signal.default_int_handler)
 
     def arm(self) -> None:
         """Take the signal, again if something took it meanwhile."""
         try:
             self._loop.add_signal_handler(signal.SIGINT, self._call)
         except NotImplementedError:  # Windows has no signals in the loop
-            before = signal.signal(
-                signal.SIGINT, lambda *_: self._loop.call_soon_threadsafe(self._call)
-            )
-            self._before = self._before or before
+            signal.signal(signal.SIGINT, lambda *_: self._loop.call_soon_threadsafe(self._call))
 
     def _call(self) -> None:
         self.callback()

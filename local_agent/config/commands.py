@@ -20,14 +20,15 @@ def resolve_command(command: str, path: str | None = None) -> str:
     by its full path, from a virtual environment that is not active, PATH does not lead there.
     `python` and `pip` are the exception, PATH first: whoever writes them means their own.
     A command with a folder in it is taken as it is, `~` filled in. The working folder is never
-    searched, as Windows would: a cloned folder could bring its own `mcp-server-git.exe`.
+    searched, as Windows would, nor is a relative entry of PATH: a cloned folder could bring its
+    own `mcp-server-git.exe`.
     """
     if Path(command).name != command:
         return _expand(command)
     if not command:
         return command
     given = os.environ.get("PATH", os.defpath) if path is None else path
-    on_path = [part for part in given.split(os.pathsep) if part and part != os.curdir]
+    on_path = [part for part in given.split(os.pathsep) if Path(part).is_absolute()]
     own = [str(Path(sys.executable).parent), sysconfig.get_path("scripts")]
     order = [*on_path, *own] if _INTERPRETER.fullmatch(command) else [*own, *on_path]
     return next(_found(command, order), command)

@@ -20,7 +20,11 @@ class PlainLines:
     def __init__(self) -> None:
         self._read = b""
 
-    async def read_prompt(self, message: str, hint: Callable[[], None]) -> str | None:
+    @property
+    def draft(self) -> str:
+        return ""  # the terminal holds what was typed, and still has it for the next line
+
+    async def read_prompt(self, message: str, hint: Callable[[], None], draft: str) -> str | None:
         armed = False
         while True:
             try:
@@ -118,6 +122,30 @@ def flush_keyboard() -> None:
 
         with contextlib.suppress(termios.error, OSError, ValueError):
             termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+
+
+@contextlib.contextmanager
+def without_echo() -> Iterator[None]:
+    """What is typed is kept for the next line that is read, but not shown where others write."""
+    if sys.platform == "win32":  # keys are shown by whoever reads them there
+        yield
+        return
+    import termios
+
+    try:
+        descriptor = sys.stdin.fileno()
+        before = termios.tcgetattr(descriptor)
+        silent = list(before)
+        silent[3] &= ~termios.ECHO
+        termios.tcsetattr(descriptor, termios.TCSANOW, silent)
+    except (termios.error, OSError, ValueError):
+        yield
+        return
+    try:
+        yield
+    finally:
+        with contextlib.suppress(termios.error, OSError, ValueError):
+            termios.tcsetattr(descriptor, termios.TCSANOW, before)
 
 
 def message_stream() -> IO[str] | None:

@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from local_agent.ui.commands import COMMANDS
-from local_agent.ui.keyboard import PlainLines, flush_keyboard, is_terminal, message_stream
+from local_agent.ui.keyboard import (
+    PlainLines,
+    flush_keyboard,
+    is_terminal,
+    message_stream,
+    without_echo,
+)
 from local_agent.ui.sanitize import safe_write
 
 if TYPE_CHECKING:
@@ -65,13 +71,34 @@ class ChatPrompt:
         """Forget keys that were typed and not read yet."""
         self._lines.discard_typed()
 
-    async def read(self) -> str | None:
+    @property
+    def draft(self) -> str:
+        """What stood on the line when a `read` was cancelled."""
+        return self._lines.draft
+
+    @property
+    def edits(self) -> bool:
+        """Whether lines can be edited; if not, a `read` has no use for a draft."""
+        return isinstance(self._lines, _EditedLines)
+
+    def silent(self) -> contextlib.AbstractContextManager[None]:
+        """While open, keys are kept for the next `read`, but not shown in what is printed.
+
+        Without line editing they are shown: nothing would show them later.
+        """
+        return without_echo() if self.edits else contextlib.nullcontext()
+
+    async def read(self, draft: str = "") -> str | None:
         """The next prompt, newlines in it included; None when the user leaves.
 
-        Ctrl-C empties the line; at an empty one it takes two to leave. Ctrl-D there leaves.
+        `draft` stands on the line already, where lines can be edited. Ctrl-C empties the line; at
+        an empty one it takes two to leave. Ctrl-D there leaves.
         """
-        text = await self._lines.read_prompt(self._message, lambda: self.write(_LEAVE_HINT))
+        text = await self._lines.read_prompt(self._message, self._say_how_to_leave, draft)
         return None if text is None else _without_surrogates(text)
+
+    def _say_how_to_leave(self) -> None:
+        self.write(_LEAVE_HINT)
 
     async def answer(self, question: str) -> str | None:
         """One line, kept out of the history; None at end of input. Ctrl-C: KeyboardInterrupt.
@@ -113,7 +140,12 @@ def can_edit_lines(environ: Mapping[str, str]) -> bool:
 
 
 class _Lines(Protocol):
-    async def read_prompt(self, message: str, hint: Callable[[], None]) -> str | None: ...
+    @property
+    def draft(self) -> str: ...
+
+    async def read_prompt(
+        self, message: str, hint: Callable[[], None], draft: str
+    ) -> str | None: ...
 
     async def read_line(self, message: str) -> str: ...  # EOFError, KeyboardInterrupt
 
@@ -152,13 +184,17 @@ class _EditedLines:
         _bind_early_end(answer_keys)
         self._answers: PromptSession[str] = PromptSession(output=output, key_bindings=answer_keys)
 
-    async def read_prompt(self, message: str, hint: Callable[[], None]) -> str | None:
+    @property
+    def draft(self) -> str:
+        return self._prompts.default_buffer.text
+
+    async def read_prompt(self, message: str, hint: Callable[[], None], draft: str) -> str | None:
         from prompt_toolkit.patch_stdout import patch_stdout
 
         self._hint, self._armed = hint, False
         try:
             with patch_stdout(raw=True):
-                return await self._prompts.prompt_async(message)
+                return await self._prompts.prompt_async(message, default=draft)
         except EOFError:
             return None
 

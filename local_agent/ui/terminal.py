@@ -83,12 +83,12 @@ class TerminalRenderer:
         self._waiting = False  # the waiting line stands on the screen
         self._ticker: asyncio.Task[None] | None = None
 
-    def begin_turn(self) -> None:
-        """A prompt or a decision was sent: from here a silence is explained.
+    def begin_turn(self, doing: str = "reading the prompt") -> None:
+        """A prompt or a decision was sent: from here a silence is explained, by `doing`.
 
         Needs a running event loop; `end_turn` must follow.
         """
-        self._phase("reading the prompt")
+        self._phase(doing)
         if self._escapes and self._ticker is None:
             self._ticker = asyncio.get_running_loop().create_task(self._tick())
 
@@ -145,7 +145,9 @@ class TerminalRenderer:
                     self._line(lines.approval_line(call.name, call.args), "bold yellow")
             case Notice():
                 style = _NOTICE_STYLES[event.level]
-                self._line(visible(event.text), style, note=event.level == "info")
+                # The word, too: colour says nothing where there is none, and to some eyes.
+                mark = "" if event.level == "info" else f"{event.level}: "
+                self._line(mark + visible(event.text), style, note=event.level == "info")
 
     def _finish(self, event: TurnFinished) -> None:
         said = "".join(self._said).strip()
