@@ -296,17 +296,21 @@ def build_graph(
     system_prompt: str,
     limits: Limits | None = None,
     checkpointer: BaseCheckpointSaver[str] | None = None,
-) -> CompiledStateGraph[State, None, State, State]:
-    """The compiled agent. `routes` maps each route's name to the names of its tools."""
+    state: type[Any] = State,
+) -> CompiledStateGraph[Any, None, Any, Any]:
+    """The compiled agent. `routes` maps each route's name to the names of its tools.
+
+    `state` is for another way to store the same values: a benchmark compares two.
+    """
     limits = limits or Limits()
     by_name = {tool.name: tool for tool in tools}
     asker = Asker(model, window, system_prompt, limits)
     agent = _Agent(asker, by_name, routes, route, policy, repair, journal, seal, limits.max_steps)
-    graph = StateGraph(State)
-    graph.add_node("router", agent.router)
-    graph.add_node("agent", agent.agent)
-    graph.add_node("collect", agent.collect)
-    graph.add_node("approve", agent.approve)
+    graph = StateGraph(state)
+    graph.add_node("router", agent.router, input_schema=state)
+    graph.add_node("agent", agent.agent, input_schema=state)
+    graph.add_node("collect", agent.collect, input_schema=state)
+    graph.add_node("approve", agent.approve, input_schema=state)
     graph.add_node("tools", agent.run_tool)  # type: ignore[arg-type]  # its input is a task of Send
     graph.add_edge(START, "router")
     graph.add_edge("router", "agent")
@@ -315,7 +319,7 @@ def build_graph(
     return graph.compile(checkpointer=checkpointer)
 
 
-def _next_of_agent(state: State) -> str:
+def _next_of_agent(state: Mapping[str, Any]) -> str:
     """To `collect` while the last reply had calls, also when each of them was refused already."""
     last = next(m for m in reversed(state["messages"]) if isinstance(m, AIMessage))
     return "collect" if last.tool_calls else END

@@ -12,7 +12,7 @@ from langgraph.config import get_stream_writer
 
 from agent_ports import Model, Tool
 from agent_turn import with_last_call
-from context import View, Window, build_view, fit_tools, text_of
+from context import View, Window, build_view, text_of
 
 SHORTER = 0.7  # part of the room that a prompt gets after the server refused one as too long
 
@@ -65,6 +65,18 @@ def function_of(tool: Tool) -> dict[str, Any]:
     """The tool as the chat API takes it."""
     function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.schema)}
     return {"type": "function", "function": function}
+
+
+def fit_tools(
+    tools: Sequence[Mapping[str, Any]], window: Window, max_tools: int | None = None
+) -> tuple[list[Mapping[str, Any]], int]:
+    """The first tools whose schemas fit the tool room, and how many were left out."""
+    kept: list[Mapping[str, Any]] = []
+    for tool in tools[:max_tools]:
+        if window.tool_tokens([*kept, tool]) > window.tool_room:
+            break
+        kept.append(tool)
+    return kept, len(tools) - len(kept)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ UNKNOWN_CONTEXT = 4096  # tokens; LM Studio's and llama.cpp's smallest usual def
 RESULT_SHARE = 0.4  # one tool result may take this part of the room
 SHORTEST = 40  # characters that a cut message keeps at least
 STOPPED = "[stopped]"
+LOST = "[no result: interrupted]"
 
 
 class PromptTooLong(Exception):
@@ -89,7 +90,7 @@ def clip(text: str, chars: int) -> str:
         return text
     head, tail = chars * 3 // 4, chars // 4
     note = f"\n[… {len(text) - head - tail} of {len(text)} characters left out here …]\n"
-    return text[:head] + note + (text[-tail:] if tail else "")
+    return text[:head] + note + text[len(text) - tail :]
 
 
 # -- tokens ---------------------------------------------------------------------------------------
@@ -168,14 +169,12 @@ class Window:
     def observe(self, estimated: int, actual: int) -> None:
         """Learn from the server's own count of a prompt; small prompts say little and are passed.
 
-        It follows upwards at once and downwards slowly: too low a count overflows, too high a
-        count only costs room.
+        Upwards at once, downwards slowly: too low a count overflows, too high only costs room.
         """
         if estimated < 200 or actual <= 0:
             return
         wanted = min(max(self.scale * actual / estimated, 0.6), 2.5)
-        step = 1.0 if wanted > self.scale else 0.2
-        self.scale += (wanted - self.scale) * step
+        self.scale += (wanted - self.scale) * (1.0 if wanted > self.scale else 0.2)
 
     def overflowed(self, prompt_tokens: int | None, context_length: int | None, sent: int) -> None:
         """The server refused a prompt: take its numbers, or without numbers a third less."""
@@ -219,7 +218,8 @@ def build_view(
     oldest turns left out, the oldest calls of this turn with their results left out, the longest
     messages cut. Raises `PromptTooLong`.
     """
-    view = compact(mend(messages), keep_turns, keep_chars)
+    recent, left_out = _recent(messages, window, room, keep_chars)
+    view = compact(mend(recent), keep_turns, keep_chars)
     view, clipped = _clip_results(view, window, int(room * RESULT_SHARE))
     if window.tokens(view) > room:
         view = _stub_oldest(view, window, room, keep_chars)
@@ -229,7 +229,24 @@ def build_view(
     tokens = window.tokens(view)
     if tokens > room:
         raise PromptTooLong(tokens, room)
-    return View(view, tokens, dropped, clipped, cut)
+    return View(view, tokens, left_out + dropped, clipped, cut)
+
+
+def _recent(
+    messages: Sequence[AnyMessage], window: Window, room: int, keep_chars: int
+) -> tuple[Sequence[AnyMessage], int]:
+    """The newest turns that could fit with all results as stubs, and how many are older.
+
+    No more is looked at, so a view costs what it holds and not what the thread holds.
+    """
+    starts = [i for i, m in enumerate(messages) if isinstance(m, HumanMessage)]
+    tokens, end = 0, len(messages)
+    for kept, start in enumerate(reversed(starts)):
+        tokens += window.tokens([_stub(m, keep_chars) for m in messages[start:end]])
+        if tokens > room and kept:
+            return messages[end:], len(starts) - kept
+        end = start
+    return messages, 0
 
 
 def mend(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
@@ -262,9 +279,7 @@ def _answer(message: AIMessage, results: Mapping[str, ToolMessage]) -> list[AnyM
     answered: list[AnyMessage] = []
     for call in message.tool_calls:
         call_id = call["id"] or ""
-        lost = ToolMessage(
-            "[no result: interrupted]", tool_call_id=call_id, status="error", id=f"lost-{call_id}"
-        )
+        lost = ToolMessage(LOST, tool_call_id=call_id, status="error", id=f"lost-{call_id}")
         answered.append(_as_text(results.get(call_id, lost)))
     return answered
 
@@ -289,9 +304,8 @@ def _append_prompt(out: list[AnyMessage], message: HumanMessage) -> None:
 
 
 def _as_text(message: AnyMessage) -> AnyMessage:
-    if isinstance(message.content, str):
-        return message
-    return message.model_copy(update={"content": text_of(message.content)})
+    text = text_of(message.content)
+    return message if text == message.content else message.model_copy(update={"content": text})
 
 
 def _chars_for(text: str, tokens: float, window: Window) -> int:
@@ -307,9 +321,8 @@ def _clip_results(
     for message in view:
         text = text_of(message.content)
         if isinstance(message, ToolMessage) and count_tokens(text) * window.scale > share:
-            message = message.model_copy(
-                update={"content": clip(text, _chars_for(text, share, window))}
-            )
+            content = clip(text, _chars_for(text, share, window))
+            message = message.model_copy(update={"content": content})
             clipped += 1
         out.append(message)
     return out, clipped
@@ -385,15 +398,3 @@ def _cut_longest(view: list[AnyMessage], window: Window, room: int) -> tuple[lis
         out[longest] = _shorten(out[longest], whole[longest], chars[longest])
         cut.add(longest)
     return out, len(cut)
-
-
-def fit_tools(
-    tools: Sequence[Mapping[str, Any]], window: Window, max_tools: int | None = None
-) -> tuple[list[Mapping[str, Any]], int]:
-    """The first tools whose schemas fit the tool room, and how many were left out."""
-    kept: list[Mapping[str, Any]] = []
-    for tool in tools[:max_tools]:
-        if window.tool_tokens([*kept, tool]) > window.tool_room:
-            break
-        kept.append(tool)
-    return kept, len(tools) - len(kept)

@@ -2,81 +2,106 @@
 
     python benchmarks/storage.py [--turns N] [--long N]
 
-Both run the same graph of the agent's shape on a database of our own settings: each turn is a
-prompt, a tool call, a result of 4 KB and an answer; the model answers at once. So all time is our
-own. Prints numbers and ratios of one run, and asserts nothing.
+Both run the agent's own graph and session on a database of our own settings; only the channel of
+`messages` differs. Each turn is a prompt, a tool call, a result of 4 KB and an answer; the model
+answers at once, so all time is our own. Prints numbers and ratios of one run; exit 1 when a ratio
+is over its limit.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import os
 import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Literal
 
-from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
-from langgraph.graph import END, START, StateGraph
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langgraph.graph.message import add_messages
-from langgraph.types import Command, Send
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from agent_graph import messages_channel
+from agent_graph import State, build_graph
+from context import Window
+from local_agent.approval import decide
 from local_agent.memory import Memory, open_memory
+from local_agent.repair import repair
+from local_agent.seal import open_seal
+from local_agent.session import Session
 
 RESULT_BYTES = 4096
-CONFIG: Any = {"configurable": {"thread_id": "benchmark"}}
+GROWTH_LIMIT = 0.5  # of what a turn's own time grows with add_messages
+SIZE_LIMIT = 10e6  # bytes after 200 turns
+TURN_LIMIT = 1.5  # bytes of a turn around turn 1,000 against turn 100
 
 
-def build(channel: Any, memory: Memory) -> Any:
-    """router -> agent -> collect -> tools -> collect -> agent: seven checkpoints a turn."""
-    state_type = TypedDict(  # noqa: UP013  # the annotation is a value of this call
-        "State", {"messages": Annotated[list[Any], channel], "route": str}
+class PlainState(State, total=False):
+    """The state with the channel that stores the whole list at every step."""
+
+    messages: Annotated[list[AnyMessage], add_messages]  # type: ignore[misc]
+
+
+class Model:
+    """Calls the tool once a turn, then answers."""
+
+    overflow: type[Exception] = ArithmeticError
+
+    async def reply(self, messages: Sequence[AnyMessage], **options: Any) -> AIMessage:
+        if isinstance(messages[-1], ToolMessage):
+            return AIMessage("b" * 200, id=uuid.uuid4().hex)
+        call = {"id": "call_1", "name": "read", "args": json.dumps({"path": "file"})}
+        return AIMessage("", id=uuid.uuid4().hex, additional_kwargs={"raw_tool_calls": [call]})
+
+
+class Tool:
+    """A read with a result of 4 KB."""
+
+    name = original = "read"
+    server = "files"
+    description = "Read a file."
+    schema: Mapping[str, Any] = {"type": "object", "properties": {"path": {"type": "string"}}}
+    read_only = True
+
+    async def __call__(self, args: Mapping[str, Any]) -> tuple[str, Literal["success", "error"]]:
+        return os.urandom(RESULT_BYTES // 2).hex(), "success"
+
+
+async def one_route(messages: Sequence[AnyMessage], current: str) -> tuple[str, None]:
+    return "all", None
+
+
+def build(state: type[Any], memory: Memory) -> Session:
+    graph = build_graph(
+        Model(),
+        [Tool()],
+        routes={"all": ["read"]},
+        route=one_route,
+        policy=decide,
+        repair=repair,
+        journal=memory.journal,
+        seal=open_seal(None),
+        window=Window(8192),
+        system_prompt="You are a benchmark.",
+        checkpointer=memory.saver,
+        state=state,
     )
-
-    def new_id() -> str:
-        return uuid.uuid4().hex
-
-    async def router(state: Any) -> Any:
-        return {"route": "general"}
-
-    async def agent(state: Any) -> Any:
-        if isinstance(state["messages"][-1], ToolMessage):
-            return {"messages": [AIMessage("b" * 200, id=new_id())]}
-        call = {"name": "read", "args": {"path": "file"}, "id": new_id()}
-        return {"messages": [AIMessage("", id=new_id(), tool_calls=[call])]}
-
-    async def collect(state: Any) -> Any:
-        last = state["messages"][-1]
-        if isinstance(last, ToolMessage):
-            return Command(goto="agent")
-        return Command(goto=[Send("tools", {"call": call}) for call in last.tool_calls])
-
-    async def tools(task: Mapping[str, Any]) -> Any:
-        text = os.urandom(RESULT_BYTES // 2).hex()
-        return {"messages": [ToolMessage(text, tool_call_id=task["call"]["id"], id=new_id())]}
-
-    graph = StateGraph(state_type)
-    graph.add_node("router", router)
-    graph.add_node("agent", agent)
-    graph.add_node("collect", collect, destinations=("tools", "agent"))
-    graph.add_node("tools", tools)
-    graph.add_edge(START, "router")
-    graph.add_edge("router", "agent")
-    graph.add_conditional_edges(
-        "agent", lambda s: "collect" if s["messages"][-1].tool_calls else END, ["collect", END]
+    return Session(
+        graph,
+        "benchmark",
+        journal=memory.journal,
+        threads=memory.threads,
+        model_name=lambda: "none",
+        translate=memory.translate,
     )
-    graph.add_edge("tools", "collect")
-    return graph.compile(checkpointer=memory.saver)
 
 
 @dataclass
@@ -84,15 +109,17 @@ class Thread:
     """One growing thread: bytes of its database and milliseconds of each turn, turn 1 first."""
 
     name: str
-    graph: Any
+    session: Session
     memory: Memory
     sizes: list[float] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
 
     async def turn(self) -> None:
-        prompt = HumanMessage("q" * 100, id=uuid.uuid4().hex)
         start = time.perf_counter()
-        await self.graph.ainvoke({"messages": [prompt]}, CONFIG, durability="sync")
+        async for event in self.session.send("q" * 100):
+            last = event
+        if last.status != "ok":
+            raise SystemExit(f"a turn failed: {last}")
         self.times.append(1000 * (time.perf_counter() - start))
         self.sizes.append(await _bytes(self.memory))
         if len(self.sizes) in (10, 100, 200, 1000):
@@ -108,9 +135,9 @@ class Thread:
         for _ in range(5):
             assert self.memory.path is not None
             async with open_memory(self.memory.path) as memory:
-                graph = build(messages_channel() if self.name == "ours" else add_messages, memory)
+                session = build(State if self.name == "ours" else PlainState, memory)
                 start = time.perf_counter()
-                await graph.aget_state(CONFIG)
+                await session.messages()
                 took.append(1000 * (time.perf_counter() - start))
         return median(took)
 
@@ -135,7 +162,7 @@ def per_turn(sizes: list[float], turn: int, width: int) -> float:
     return (sizes[last - 1] - sizes[first - 1]) / (last - first)
 
 
-async def main() -> None:
+async def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=200, help="turns of both channels")
     parser.add_argument("--long", type=int, default=1050, help="turns of ours in all")
@@ -144,43 +171,47 @@ async def main() -> None:
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
 
-        async def start(name: str, channel: Any) -> Thread:
+        async def start(name: str, state: type[Any]) -> Thread:
             memory = await stack.enter_async_context(open_memory(folder / f"{name}.db"))
-            return Thread(name, build(channel, memory), memory)
+            return Thread(name, build(state, memory), memory)
 
-        ours = await start("ours", messages_channel())
-        plain = await start("add_messages", add_messages)
+        ours = await start("ours", State)
+        plain = await start("add_messages", PlainState)
         for _ in range(turns):  # by turns, so that what else the machine does meets both
             await ours.turn()
             await plain.turn()
-        compare(ours, plain, turns)
+        good = compare(ours, plain, turns)
         for _ in range(args.long - turns):
             await ours.turn()
-        growth(ours)
+        return 0 if growth(ours) and good else 1
 
 
-def compare(ours: Thread, plain: Thread, turns: int) -> None:
+def compare(ours: Thread, plain: Thread, turns: int) -> bool:
     print(
         f"bytes after {turns} turns: {ours.sizes[-1]:,.0f} against {plain.sizes[-1]:,.0f}:"
-        f" 1/{plain.sizes[-1] / ours.sizes[-1]:.0f}"
+        f" 1/{plain.sizes[-1] / ours.sizes[-1]:.0f}  (limit {SIZE_LIMIT:,.0f} at 200)"
     )
     grown = [around(t.times, turns) - around(t.times, 20) for t in (ours, plain)]
+    ratio = grown[0] / grown[1]
     print(
         f"own time of a turn grows from turn 20 to {turns} by {grown[0]:.1f} ms"
-        f" against {grown[1]:.1f} ms: {grown[0] / grown[1]:.2f}"
+        f" against {grown[1]:.1f} ms: {ratio:.2f}  (limit {GROWTH_LIMIT})"
     )
+    return ratio <= GROWTH_LIMIT and (turns > 200 or ours.sizes[-1] < SIZE_LIMIT)
 
 
-def growth(ours: Thread) -> None:
-    for width in (10, 50):
-        last = min(1000, len(ours.sizes) - width)
-        if last > 100 + 2 * width:
-            early, late = (per_turn(ours.sizes, turn, width) for turn in (100, last))
-            print(
-                f"bytes a turn around {last} against 100 (±{width} turns):"
-                f" {late:,.0f} / {early:,.0f} = {late / early:.2f}"
-            )
+def growth(ours: Thread) -> bool:
+    width = 50
+    last = min(1000, len(ours.sizes) - width)
+    if last <= 100 + 2 * width:
+        return True
+    early, late = (per_turn(ours.sizes, turn, width) for turn in (100, last))
+    print(
+        f"bytes a turn around {last} against 100 (±{width} turns):"
+        f" {late:,.0f} / {early:,.0f} = {late / early:.2f}  (limit {TURN_LIMIT})"
+    )
+    return late / early <= TURN_LIMIT
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    sys.exit(asyncio.run(main()))

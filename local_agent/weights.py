@@ -49,7 +49,7 @@ class Weights:
         return -(-self.size // self.part_size)
 
 
-# Measured on the packages themselves; the licence is that of the makers' model card.
+# Sizes and hash were taken from the joined file; the licence is the one its makers gave it.
 SMALL = Weights(
     title="Qwen2.5-Coder-1.5B-Instruct (Q4_K_M)",
     file_name="qwen2.5-coder-1.5b-instruct.gguf",

@@ -15,6 +15,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
+from agent_reply import fit_tools
 from context import (
     PromptTooLong,
     Window,
@@ -22,7 +23,6 @@ from context import (
     clip,
     compact,
     count_tokens,
-    fit_tools,
     mend,
     text_of,
 )

@@ -37,6 +37,8 @@ ROOT = Path(__file__).parent.parent
 # Both before a fixture moves the folders.
 REAL_WEIGHTS = Path(os.environ.get("LOCAL_AGENT_TEST_GGUF") or default_path())
 
+posix = pytest.mark.skipif(sys.platform == "win32", reason="process groups, signals and modes")
+
 STAND_IN = """
 import http.server, json, os, sys, threading, types
 
@@ -183,6 +185,7 @@ async def test_without_the_library_the_extra_is_named(
             pass
 
 
+@posix
 async def test_the_server_runs_inside_the_context_and_not_after_it(
     tmp_path: Path, stand_in: None
 ) -> None:
@@ -244,6 +247,7 @@ async def test_a_child_that_dies_without_a_word_is_noticed(
     assert "\n" not in str(caught.value)
 
 
+@posix
 async def test_an_exception_inside_stops_the_server(tmp_path: Path, stand_in: None) -> None:
     """However the context is left, the process is gone behind it."""
     pids = []
@@ -260,7 +264,7 @@ async def test_an_exception_inside_stops_the_server(tmp_path: Path, stand_in: No
 
 
 @pytest.mark.process
-@pytest.mark.skipif(sys.platform == "win32", reason="signals")
+@posix
 async def test_the_server_ends_when_its_parent_is_killed(tmp_path: Path, stand_in: None) -> None:
     """kill -9 of the program leaves no server behind: it sees its input end."""
     model = gguf(tmp_path / "m.gguf")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -42,10 +44,11 @@ def pull(
     typer.echo(f"It goes to {dest}", err=True)
     if not yes:
         _ask()
-    if is_terminal(sys.stderr):
-        _pull_with_bar()
-    else:
-        weights.pull(dest, lambda done, total, what: typer.echo(what, err=True))
+    try:
+        _pull(dest)
+    except KeyboardInterrupt:
+        typer.echo("Stopped. The parts fetched so far are kept for the next pull.", err=True)
+        raise
     typer.echo(f"The model is there: {dest}", err=True)
     typer.echo(_next_step(), err=True)
 
@@ -94,10 +97,16 @@ def _ask() -> None:
         raise typer.Exit
 
 
-def _pull_with_bar() -> None:
+def _pull(dest: Path) -> None:
+    """Pull with a bar where a terminal may be drawn on, else with a line for each part."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from local_agent.ui.terminal import make_console
+
+    if not make_console(sys.stderr).is_terminal:
+        weights.pull(dest, lambda done, total, what: typer.echo(what, err=True))
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -107,14 +116,11 @@ def _pull_with_bar() -> None:
     with Progress(*columns, console=Console(stderr=True)) as progress:
         bar = progress.add_task("", total=weights.SMALL.size)
         weights.pull(
-            weights.default_path(),
-            lambda done, total, what: progress.update(bar, completed=done, description=what),
+            dest, lambda done, total, what: progress.update(bar, completed=done, description=what)
         )
 
 
 def _next_step() -> str:
-    import importlib.util
-
     if importlib.util.find_spec("xllamacpp") is None:
         return "Next: pip install 'local-agent[embedded]', then: agent --model embedded"
     return "Next: agent --model embedded"
