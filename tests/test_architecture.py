@@ -41,6 +41,7 @@ ARROWS: dict[str, set[str]] = {
     "gguf": {"errors"},
     "embedded_server": set(),
     "weights": {"config", "errors"},
+    "late_model": {"config", "context", "embedded", "errors", "model", "weights"},
     "testing": set(),
     "session": {"agent_graph", "agent_ports", "agent_turn", "context", "events", "errors"},
     "ui": {"events", "errors"},

@@ -110,7 +110,7 @@ async def _model(settings: Settings) -> AsyncIterator[Finding]:
 
     from langchain_core.messages import HumanMessage
 
-    from local_agent.app import connect_chat
+    from local_agent.late_model import connect_chat
 
     async with AsyncExitStack() as stack:
         try:
@@ -118,7 +118,7 @@ async def _model(settings: Settings) -> AsyncIterator[Finding]:
         except AgentError as exc:
             yield Finding("model server", "failed", str(exc))
             return
-        yield Finding("model server", "ok", f"{chat.name} at {settings.model.base_url}")
+        yield Finding("model server", "ok", f"{chat.name} at {settings.model.address}")
         yield _context(chat.context_length)
         pieces: list[str] = []
         try:

@@ -15,7 +15,8 @@ import typer
 
 from local_agent import weights
 from local_agent.cli.options import flags_of, is_terminal, trusted_settings
-from local_agent.errors import UsageError
+from local_agent.config import ModelSettings
+from local_agent.errors import ModelError, UsageError
 from local_agent.ui.sanitize import safe_write, visible
 
 if TYPE_CHECKING:
@@ -31,9 +32,16 @@ def model() -> None:
 
 @app.command()
 def pull(
+    ctx: typer.Context,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    if_needed: Annotated[
+        bool, typer.Option("--if-needed", help="Only while no model server answers.")
+    ] = False,
 ) -> None:
     """Fetch a small model (1.1 GB) for --model embedded."""
+    if if_needed and (address := _answering(trusted_settings(flags_of(ctx)).model)):
+        typer.echo(f"A model server answers at {address}: nothing was fetched.", err=True)
+        return
     dest = weights.default_path()
     if dest.is_file() and weights.is_verified(dest, weights.SMALL):
         typer.echo(f"The model is already there: {dest}", err=True)
@@ -87,6 +95,17 @@ def _lines(found: Sequence[ModelInfo]) -> list[str]:
         )
         for one in found
     ]
+
+
+def _answering(settings: ModelSettings) -> str:
+    """The address of the configured model server if it answers, else nothing."""
+    from local_agent.model import list_models
+
+    try:
+        asyncio.run(list_models(settings))
+    except ModelError:
+        return ""
+    return settings.base_url
 
 
 def _ask() -> None:
