@@ -46,8 +46,11 @@ def thread_lock(db_path: Path, thread: str) -> Iterator[None]:
     path = folder / f"{hashlib.sha256(thread.encode('utf-8', 'surrogatepass')).hexdigest()}.lock"
     fd = _lock(path, thread)
     try:
-        os.ftruncate(fd, 0)
-        os.write(fd, str(os.getpid()).encode())
+        try:
+            os.ftruncate(fd, 0)
+            os.write(fd, str(os.getpid()).encode())
+        except OSError as exc:
+            raise _unusable(path, exc) from exc
         yield
     finally:
         _release(fd, path)

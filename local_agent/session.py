@@ -148,8 +148,9 @@ class Session:
         """Ask the model again where the last turn ended without an answer; no tool runs again."""
         messages = await self.messages()
         last = messages[-1] if messages else None
-        if last is None or last.additional_kwargs.get("status") not in ("error", "cancelled"):
-            yield Notice("There is nothing to try again: the last turn has its answer.", "warning")
+        status = last.additional_kwargs.get("status") if last else None
+        if last is None or status not in ("error", "cancelled", "timeout"):
+            yield Notice("There is nothing to try again.", "warning")
             return
         removal = {"messages": [RemoveMessage(id=last.id or "")]}
         await self._graph.aupdate_state(self._config, removal, as_node="router")
@@ -252,17 +253,20 @@ class Session:
         Called after a cancellation, a timeout or a failure. Nothing is raised: what cannot be
         written is said in the returned error.
         """
-        partial = self._turn.partial.strip()
+        whole = self._turn.answer  # it came, and could not be saved
+        partial = text_of(whole.content) if whole else self._turn.partial.strip()
+        text = f"{partial}\n[cut off here]" if partial and not whole else partial
         try:
-            await self._close(status, error, partial)
+            await self._close(status, error, text)
             await self._record()
         except Exception as exc:  # noqa: BLE001 - the turn is over; whatever failed, say so
-            error = f"{error or ''} Not saved: {self._error_of(exc)}".strip()
+            why = self._error_of(exc)
+            error = why if error in (None, why) else f"{error} Not saved: {why}"
         answer = AIMessage(partial) if partial else None
         self._turn.answer = answer
         return self._finished(status, error)
 
-    async def _close(self, status: Status, error: str | None, partial: str) -> None:
+    async def _close(self, status: Status, error: str | None, text: str) -> None:
         state = await self._graph.aget_state(self._config)
         messages = list(state.values.get("messages", []))
         if not messages or not state.next:
@@ -283,7 +287,6 @@ class Session:
             if call["id"] not in done
         ]
         results = [*ended, *cancelled]
-        text = f"{partial}\n[cut off here]" if partial else ""
         kwargs = {"status": status, "error": error, "route": self._turn.route}
         closing = AIMessage(text, id=uuid.uuid4().hex, additional_kwargs=kwargs)
         update = {"messages": [*results, closing]}

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import click
 import pytest
-import typer
+from click.testing import CliRunner, Result
 from hypothesis import assume, given
 from hypothesis import settings as settings_of_hypothesis
 from hypothesis import strategies as st
-from typer.testing import CliRunner, Result
 
-from local_agent.cli.config import app
+from local_agent.cli.config import config as config_command
 from local_agent.config import (
     ContextSettings,
     Flags,
@@ -871,8 +871,8 @@ def test_every_commented_key_of_the_sample_is_a_true_one(load: Loader) -> None:
 def run(here: Path, monkeypatch: pytest.MonkeyPatch, own_folders: Path) -> Callable[..., Result]:
     """Runs `agent config ...` in the working folder."""
     monkeypatch.chdir(here)
-    root = typer.Typer()
-    root.add_typer(app, name="config")
+    root = click.Group()
+    root.add_command(config_command)
     return lambda *args: CliRunner().invoke(root, ["config", *args])
 
 

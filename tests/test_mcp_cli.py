@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
-from local_agent.cli.servers import app
+from local_agent.cli.servers import servers as app
 from local_agent.config import user_folders
 from local_agent.errors import ConfigError, UsageError
 from tests.servers.http_server import HttpServer

@@ -16,15 +16,16 @@ from typing import Annotated, Any, TypedDict
 
 import aiosqlite
 import pytest
+from click.testing import CliRunner
 from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import Command, interrupt
-from typer.testing import CliRunner
 
 from agent_graph import messages_channel
-from local_agent.cli.threads import app, local_time
+from local_agent.cli.threads import local_time
+from local_agent.cli.threads import threads as app
 from local_agent.errors import StorageError
 from local_agent.memory import open_memory
 from local_agent.threads import list_threads, pending_approvals
@@ -239,7 +240,7 @@ def test_d13_times_are_local(tmp_path: Path, zone: str, shown: str) -> None:
     with closing(sqlite3.connect(path)) as conn:
         conn.execute("UPDATE agent_threads SET updated = '2026-10-31T23:30:00.000000+00:00'")
         conn.commit()
-    code = "import sys; from local_agent.cli.threads import app; app(sys.argv[1:])"
+    code = "import sys; from local_agent.cli.threads import threads as app; app(sys.argv[1:])"
     done = subprocess.run(
         [sys.executable, "-c", code, "list", "--db", str(path)],
         env=os.environ | {"TZ": zone},
@@ -300,7 +301,7 @@ def test_listing_imports_no_langchain(tmp_path: Path) -> None:
     """`threads list` must not wait for the libraries of the model."""
     code = """
 import sys
-from local_agent.cli.threads import app
+from local_agent.cli.threads import threads as app
 try:
     app(["list", "--db", sys.argv[1]])
 except SystemExit:

@@ -8,11 +8,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
-import typer
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
-from local_agent.cli.config import app
+from local_agent.cli.config import config as config_command
 from local_agent.config import Flags, Folders, Settings, content_hash, load_settings
 from local_agent.errors import USAGE, ConfigError
 from local_agent.trust import (
@@ -249,8 +249,8 @@ def test_a_store_that_cannot_be_written_is_said(
 def run(here: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
     """Runs `agent config ...` in the working folder."""
     monkeypatch.chdir(here)
-    root = typer.Typer()
-    root.add_typer(app, name="config")
+    root = click.Group()
+    root.add_command(config_command)
     return lambda *args: CliRunner().invoke(root, ["config", *args])
 
 

@@ -101,7 +101,7 @@ def test_several_lines_are_one_prompt(tmp_path: Path) -> None:
     with chat(tmp_path / "h") as program:
         program.wait_for("> ")
         program.send("one\x1b\rtwo\r")
-        program.wait_for("GOT 'one\\ntwo'")
+        program.wait_for("GOT 'one\\ntwo'\n>")
         program.send("\x1b[200~a\r\nb\rc\n\x1b[201~")
         program.wait_for("· c")
         program.send("\r")
@@ -112,7 +112,7 @@ def test_a_line_feed_is_enter(tmp_path: Path) -> None:
     """Enter typed before the prompt was there arrives as a line feed, and still sends."""
     with chat(tmp_path / "h") as program:
         program.send("early\r")
-        program.wait_for("GOT 'early'")
+        program.wait_for("GOT 'early'\n>")
         program.send("late\n")
         program.wait_for("GOT 'late'")
 

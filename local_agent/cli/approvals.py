@@ -5,11 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from local_agent.cli.options import Run, flags_of, trusted_settings, typed
+from local_agent.cli.options import (
+    Output,
+    Run,
+    config_option,
+    db_option,
+    flags_of,
+    json_option,
+    output_option,
+    quiet_option,
+    trusted_settings,
+    typed,
+)
 from local_agent.config import Settings
 from local_agent.errors import ThreadError, UsageError
 from local_agent.events import Decision, PendingCall
@@ -20,25 +31,20 @@ from local_agent.ui.sanitize import safe_write, visible
 if TYPE_CHECKING:
     from local_agent.threads import PendingApproval
 
-app = typer.Typer(
-    help="Decide tool calls that wait for approval.", no_args_is_help=True, rich_markup_mode=None
-)
-DbOption = Annotated[str | None, typer.Option("--db", metavar="PATH", help="The database file.")]
-ConfigOption = Annotated[
-    str | None, typer.Option("--config", metavar="FILE", help="The configuration file.")
-]
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help="As `list` shows it.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="JSON.")]
 ROW_COLUMNS = 100
 
 
-@app.command("list")
-def list_(
-    ctx: typer.Context,
-    config: ConfigOption = None,
-    db: DbOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@click.group()
+def approvals() -> None:
+    """Decide tool calls that wait for approval; `list` shows their ids."""
+
+
+@approvals.command("list")
+@config_option
+@db_option
+@json_option
+@click.pass_context
+def list_(ctx: click.Context, config: str | None, db: str | None, as_json: bool) -> None:
     """List what waits, newest first."""
     waiting = _waiting(_settings(ctx, config, db))
     if as_json:
@@ -52,13 +58,14 @@ def list_(
         safe_write(sys.stderr, "No approval is waiting.\n")
 
 
-@app.command()
+@approvals.command()
+@click.argument("approval", metavar="ID")
+@config_option
+@db_option
+@json_option
+@click.pass_context
 def show(
-    ctx: typer.Context,
-    approval: IdArgument,
-    config: ConfigOption = None,
-    db: DbOption = None,
-    as_json: JsonOption = False,
+    ctx: click.Context, approval: str, config: str | None, db: str | None, as_json: bool
 ) -> None:
     """Show the calls of one approval whole."""
     one = _find(_settings(ctx, config, db), approval)
@@ -71,21 +78,28 @@ def show(
         safe_write(sys.stdout, "\n".join([f"call {number}:", *rows]) + "\n")
 
 
-@app.command()
+@approvals.command()
+@click.argument("approval", metavar="ID")
+@click.option(
+    "--call", type=int, multiple=True, metavar="N", help="Only this call; the others are refused."
+)
+@click.option("--for-thread", is_flag=True, help="And the same tools later in this thread.")
+@config_option
+@db_option
+@output_option
+@quiet_option
+@click.pass_context
 def approve(
-    ctx: typer.Context,
-    approval: IdArgument,
-    call: Annotated[
-        list[int] | None,
-        typer.Option("--call", metavar="N", help="Only this call; the others are refused."),
-    ] = None,
-    for_thread: Annotated[
-        bool, typer.Option("--for-thread", help="And the same tools later in this thread.")
-    ] = False,
-    config: ConfigOption = None,
-    db: DbOption = None,
-    output: Annotated[str, typer.Option("--output", metavar="text|json|stream-json")] = "text",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q")] = False,
+    ctx: click.Context,
+    /,
+    *,
+    approval: str,
+    call: tuple[int, ...],
+    for_thread: bool,
+    config: str | None,
+    db: str | None,
+    output: Output,
+    quiet: bool,
 ) -> None:
     """Run the calls and go on with the turn."""
     settings = _settings(ctx, config, db)
@@ -99,24 +113,33 @@ def approve(
         c.call_id: Decision(n in chosen, scope=scope if n in chosen else "once")
         for n, c in enumerate(calls, 1)
     }
-    _decide(Run(settings, _form(output), quiet), one, decisions)
+    _decide(Run(settings, output, quiet), one, decisions)
 
 
-@app.command()
+@approvals.command()
+@click.argument("approval", metavar="ID")
+@click.option("--reason", default="", help="The model reads it.")
+@config_option
+@db_option
+@output_option
+@quiet_option
+@click.pass_context
 def deny(
-    ctx: typer.Context,
-    approval: IdArgument,
-    reason: Annotated[str, typer.Option("--reason", help="The model reads it.")] = "",
-    config: ConfigOption = None,
-    db: DbOption = None,
-    output: Annotated[str, typer.Option("--output", metavar="text|json|stream-json")] = "text",
-    quiet: Annotated[bool, typer.Option("--quiet", "-q")] = False,
+    ctx: click.Context,
+    /,
+    *,
+    approval: str,
+    reason: str,
+    config: str | None,
+    db: str | None,
+    output: Output,
+    quiet: bool,
 ) -> None:
     """Refuse the calls and go on with the turn."""
     settings = _settings(ctx, config, db)
     one = _find(settings, approval)
     decisions = {call.call_id: Decision(False, typed(reason) or "") for call in _calls(one)}
-    _decide(Run(settings, _form(output), quiet), one, decisions)
+    _decide(Run(settings, output, quiet), one, decisions)
 
 
 def _decide(run: Run, one: PendingApproval, decisions: dict[str, Decision]) -> None:
@@ -125,16 +148,10 @@ def _decide(run: Run, one: PendingApproval, decisions: dict[str, Decision]) -> N
     import_stack()
     from local_agent.cli.batch import run_decision
 
-    raise typer.Exit(asyncio.run(run_decision(run, one.thread, one.id, decisions)))
+    raise click.exceptions.Exit(asyncio.run(run_decision(run, one.thread, one.id, decisions)))
 
 
-def _form(output: str) -> Any:
-    if output not in ("text", "json", "stream-json"):
-        raise UsageError(f"--output cannot be '{visible(output)}'.", "Use text, json, stream-json.")
-    return output
-
-
-def _settings(ctx: typer.Context, config: str | None, db: str | None) -> Settings:
+def _settings(ctx: click.Context, config: str | None, db: str | None) -> Settings:
     return trusted_settings(flags_of(ctx, config=config, db=db))
 
 

@@ -80,7 +80,8 @@ async def _run_all(
     settings, decide = run.settings, _decide(run, renderer)
     if not run.quiet:
         safe_write(sys.stderr, visible(await first_line(app, session)) + "\n")
-    await app.model.connect()
+    if not (_parks(run) and await session.pending()):  # what waits is said without a model too
+        await app.model.connect()
     if isinstance(renderer, StreamJsonRenderer):
         tools = len(app.servers.tools)
         renderer.init(thread=session.thread, tools=tools, model=app.model.name)
@@ -154,7 +155,15 @@ def _renderer(run: Run) -> Renderer:
 
 def _decide(run: Run, renderer: Renderer) -> Decide:
     """Ask where somebody can read the question and answer it, else as --on-approval says."""
-    wanted = run.settings.on_approval
-    if wanted in (None, "ask") and is_terminal(sys.stdin) and is_terminal(sys.stdout):
+    if _asks(run):
         return asking(ChatPrompt(), renderer)
-    return decide_unasked(wanted or "park", ephemeral=run.settings.ephemeral)
+    return decide_unasked(run.settings.on_approval or "park", ephemeral=run.settings.ephemeral)
+
+
+def _asks(run: Run) -> bool:
+    wanted = run.settings.on_approval
+    return wanted in (None, "ask") and is_terminal(sys.stdin) and is_terminal(sys.stdout)
+
+
+def _parks(run: Run) -> bool:
+    return run.settings.on_approval not in ("deny", "allow") and not _asks(run)

@@ -55,7 +55,8 @@ class Chat:
         self._stack.push_async_exit(self._thread_stack)
         opening = asyncio.ensure_future(self._open())
         try:
-            with _interrupts_ignored():  # between two steps that stop at Ctrl-C by themselves
+            # Ctrl-C is ignored between two steps that stop at it by themselves.
+            with _interrupts_ignored(), self._prompt.silent():
                 if self._is_asked():  # a waiting approval is the first thing shown
                     if not await self._waited(opening, "starting"):
                         return errors.INTERRUPTED
@@ -118,6 +119,8 @@ class Chat:
     # -- opening ----------------------------------------------------------------------------------
 
     async def _open(self) -> None:
+        # The first drawing of the prompt would have to share the interpreter with the imports.
+        await asyncio.sleep(0.05)
         await _in_thread(import_stack)
         from local_agent.app import open_app
 
@@ -146,7 +149,7 @@ class Chat:
         stopping = asyncio.ensure_future(stopped.wait())
         self._renderer.begin_turn(doing)
         try:
-            with Interrupt(stopped.set), self._prompt.silent():
+            with Interrupt(stopped.set):
                 await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             stopping.cancel()
@@ -171,13 +174,14 @@ class Chat:
         assert self._session is not None
         timeout = self._run.settings.timeout
         work = run_turn(self._session, events, self._renderer.show, self._decide, timeout)
-        await self._shown(work)
+        finished = await self._shown(work)
+        if finished is not None and finished.status in ("error", "timeout"):
+            self._say("/retry tries it again.", "info")
 
     async def _shown(self, work: Awaitable[TurnFinished | None]) -> TurnFinished | None:
         self._renderer.begin_turn()
         try:
-            with self._prompt.silent():
-                finished = await work
+            finished = await work
         finally:
             self._renderer.end_turn()
         if finished is not None:

@@ -18,7 +18,8 @@ def run_command(command: Command, app: App, session: Session) -> str:
         case "servers":
             return _servers(app)
         case "threads":
-            return "\n".join(table(list_threads(app.settings.db, limit=50)))
+            found = list_threads(app.settings.db, limit=50)
+            return "\n".join(table(found)) if found else "No thread is saved yet."
         case "route":
             return _route(app, command.arg)
         case "model":
@@ -41,7 +42,7 @@ def _servers(app: App) -> str:
     rows = []
     for status in app.servers.status:
         reason = f": {status.reason}" if status.reason else ""
-        text = f"{status.name}  {status.state}  {status.tools} tools{reason}"
+        text = f"{status.name}  {status.state}  {_count(status.tools)}{reason}"
         rows.append(visible(text, newlines=False))
     return "\n".join(rows) or "No servers are configured."
 
@@ -53,7 +54,7 @@ def _route(app: App, name: str) -> str:
         if name:
             app.router.fixed = ""
         kept = f"kept on {app.router.fixed}" if app.router.fixed else "chosen for each turn"
-        routes = [f"{route}  ({len(tools)} tools)" for route, tools in app.routes.tools.items()]
+        routes = [f"{route}  ({_count(len(tools))})" for route, tools in app.routes.tools.items()]
         return "\n".join([visible(f"The route is {kept}."), *map(visible, routes)])
     check_route(app.routes, name)
     app.router.fixed = name
@@ -62,6 +63,10 @@ def _route(app: App, name: str) -> str:
 
 def _model(app: App) -> str:
     if not app.model.name:
-        return visible(f"Not connected yet; the server is {app.settings.model.base_url}.")
+        return visible(f"Not connected yet; the server is {app.settings.model.address}.")
     length = app.window.context_length
     return visible(f"{app.model.name} with a context of {length} tokens.")
+
+
+def _count(tools: int) -> str:
+    return f"{tools} tool{'' if tools == 1 else 's'}"

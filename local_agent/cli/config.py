@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
-from local_agent.cli.options import print_line
+from local_agent.cli.options import config_option, db_option, flags_of, json_option, print_line
 from local_agent.config import (
     FILE_NAME,
-    Flags,
     Places,
     Settings,
     Shown,
@@ -26,27 +23,20 @@ from local_agent.config import (
 )
 from local_agent.trust import Trusted, check_trust, describe, trust
 
-app = typer.Typer(
-    help="Show the configuration, where it comes from, and trust a file.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
 
-ConfigOption = Annotated[
-    str | None, typer.Option("--config", metavar="FILE", help="The configuration file.")
-]
-DbOption = Annotated[str | None, typer.Option("--db", metavar="PATH", help="The database file.")]
+@click.group()
+def config() -> None:
+    """Show the configuration, where it comes from, and trust a file."""
 
 
-@app.command()
-def show(
-    ctx: typer.Context,
-    config: ConfigOption = None,
-    db: DbOption = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
-) -> None:
+@config.command()
+@config_option
+@db_option
+@json_option
+@click.pass_context
+def show(ctx: click.Context, config: str | None, db: str | None, as_json: bool) -> None:
     """Print every value and where it came from. Secrets are shown as ***."""
-    settings = load_settings(_flags(ctx, config, db), os.environ, Path.cwd())
+    settings = load_settings(flags_of(ctx, config=config, db=db), os.environ, Path.cwd())
     if as_json:
         print_line(json.dumps(_as_object(settings), indent=2))
         return
@@ -55,10 +45,13 @@ def show(
         print_line(line)
 
 
-@app.command()
-def path(ctx: typer.Context, config: ConfigOption = None, db: DbOption = None) -> None:
+@config.command()
+@config_option
+@db_option
+@click.pass_context
+def path(ctx: click.Context, config: str | None, db: str | None) -> None:
     """Print where the configuration, the database, the logs and the prompt history are."""
-    places = locate(_flags(ctx, config, db), os.environ, Path.cwd(), user_folders())
+    places = locate(flags_of(ctx, config=config, db=db), os.environ, Path.cwd(), user_folders())
     # The history lies in the folder that is deleted with the database: see Settings.
     history = places.db.with_name(places.db.name + ".files") / "prompt_history"
     print_line(f"config   {_config_line(places)}")
@@ -67,32 +60,19 @@ def path(ctx: typer.Context, config: ConfigOption = None, db: DbOption = None) -
     print_line(f"history  {visible(str(history))}")
 
 
-@app.command("trust")
-def trust_file(
-    ctx: typer.Context,
-    file: Annotated[
-        str | None, typer.Argument(metavar="[FILE]", help="Default: ./mcp_servers.toml")
-    ] = None,
-) -> None:
+@config.command("trust")
+@click.argument("file", required=False)
+@click.pass_context
+def trust_file(ctx: click.Context, file: str | None) -> None:
     """Show what a configuration file starts and sends, and trust it as it now is."""
     # Without FILE it is the one of this folder, whatever AGENT_CONFIG says: no other asks for it.
-    settings = load_settings(_flags(ctx, file or FILE_NAME, None), os.environ, Path.cwd())
+    settings = load_settings(flags_of(ctx, config=file or FILE_NAME), os.environ, Path.cwd())
     name = visible(str(settings.config_path))
     print_line(f"{name}:")
     for line in describe(settings):
         print_line(f"  {line}")
     trust(settings)
     print_line("Trusted with this content. If the file changes, you are asked again.")
-
-
-def _flags(ctx: typer.Context, config: str | None, db: str | None) -> Flags:
-    """The options before the subcommand, which `agent` leaves in the context, and those after."""
-    flags = ctx.find_object(Flags) or Flags()
-    return dataclasses.replace(
-        flags,
-        config=flags.config if config is None else config,
-        db=flags.db if db is None else db,
-    )
 
 
 def _config_line(places: Places) -> str:

@@ -7,13 +7,13 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
-import typer
+import click
 
 from local_agent import errors
 from local_agent.cli.loading import import_stack
-from local_agent.cli.options import flags_of
+from local_agent.cli.options import flags_of, json_option
 from local_agent.config import Settings, load_settings
 from local_agent.errors import AgentError
 from local_agent.trust import NeedsTrust, check_trust, refusal
@@ -42,20 +42,20 @@ class Finding:
     text: str
 
 
-def doctor(
-    ctx: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON.")] = False,
-) -> None:
+@click.command()
+@json_option
+@click.pass_context
+def doctor(ctx: click.Context, as_json: bool) -> None:
     """Check configuration, database, model and MCP servers; exit 1 if anything fails."""
     findings = asyncio.run(_examine(ctx, as_json))
     if as_json:
         rows = [asdict(finding) for finding in findings]
         safe_write(sys.stdout, json.dumps({"schema_version": 1, "findings": rows}) + "\n")
     failed = any(finding.state == "failed" for finding in findings)
-    raise typer.Exit(errors.FAILED if failed else errors.OK)
+    ctx.exit(errors.FAILED if failed else errors.OK)
 
 
-async def _examine(ctx: typer.Context, as_json: bool) -> list[Finding]:
+async def _examine(ctx: click.Context, as_json: bool) -> list[Finding]:
     findings = []
     async for finding in _findings(ctx):
         findings.append(finding)
@@ -66,7 +66,7 @@ async def _examine(ctx: typer.Context, as_json: bool) -> list[Finding]:
     return findings
 
 
-async def _findings(ctx: typer.Context) -> AsyncIterator[Finding]:
+async def _findings(ctx: click.Context) -> AsyncIterator[Finding]:
     import os
     from pathlib import Path
 

@@ -8,140 +8,91 @@ import signal
 import sys
 from collections.abc import Awaitable
 from contextlib import suppress
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-from typer._click.exceptions import ClickException  # it has no public name
+import click
 
 from local_agent import __version__, errors
-from local_agent.cli.options import Output, Run, is_terminal, trusted_settings, typed
+from local_agent.cli.options import (
+    Output,
+    Run,
+    config_option,
+    db_option,
+    is_terminal,
+    output_option,
+    quiet_option,
+    trusted_settings,
+    typed,
+)
 from local_agent.config import Flags
 from local_agent.environment import prepare_environment
 from local_agent.errors import AgentError, UsageError
 from local_agent.ui.sanitize import discard_output, safe_write, visible
 
 COMMANDS = ("threads", "approvals", "servers", "config", "model", "doctor")
-_added: set[str] = set()
-OUTPUTS: tuple[Output, ...] = ("text", "json", "stream-json")
 
-app = typer.Typer(
-    name="agent",
-    help="Chat in the terminal with a local model that uses MCP tools.",
-    invoke_without_command=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["--help", "-h"]},
+
+class Agent(click.Group):
+    """The group whose commands are imported when they are used, so that the chat starts at once."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"local_agent.cli.{cmd_name}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+
+@click.group(
+    cls=Agent, invoke_without_command=True, context_settings={"help_option_names": ["--help", "-h"]}
 )
-
-
-def _add_commands(argv: list[str]) -> None:
-    """Add the subcommands that `argv` can mean; importing all would slow every start.
-
-    Only once a process: a second command line of the same process finds what is there.
-    """
-    everything = {"--help", "-h"} & set(argv)
-    for name in COMMANDS:
-        if name in _added or not (everything or name in argv):
-            continue
-        module = importlib.import_module(f"local_agent.cli.{name}")
-        _added.add(name)
-        if hasattr(module, "app"):
-            app.add_typer(module.app, name=name)
-        else:
-            app.command(name)(getattr(module, name))
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"agent {__version__}")
-        raise typer.Exit
-
-
-def _check_output(value: str) -> str:
-    if value not in OUTPUTS:
-        raise UsageError(f"--output cannot be '{visible(value)}'.", f"Use {', '.join(OUTPUTS)}.")
-    return value
-
-
-@app.callback()
-def chat(
-    ctx: typer.Context,
-    thread: Annotated[
-        str | None, typer.Option("--thread", metavar="NAME", help="The thread to go on with.")
-    ] = None,
-    go_on: Annotated[
-        bool, typer.Option("--continue", "-c", help="Go on with the thread used last.")
-    ] = False,
-    prompt: Annotated[
-        str | None,
-        typer.Option("--prompt", "-p", metavar="TEXT", help="One prompt; - reads it from stdin."),
-    ] = None,
-    config: Annotated[
-        str | None, typer.Option("--config", metavar="FILE", help="The configuration file.")
-    ] = None,
-    db: Annotated[
-        str | None, typer.Option("--db", metavar="PATH", help="The database file.")
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model", metavar="NAME", help="The model; embedded or embedded:FILE starts one."
-        ),
-    ] = None,
-    base_url: Annotated[
-        str | None, typer.Option("--base-url", metavar="URL", help="The model server.")
-    ] = None,
-    route: Annotated[
-        str | None, typer.Option("--route", metavar="NAME", help="Keep to one route.")
-    ] = None,
-    max_steps: Annotated[
-        int | None, typer.Option("--max-steps", metavar="N", help="Model calls a turn.")
-    ] = None,
-    timeout: Annotated[
-        float | None, typer.Option("--timeout", metavar="SECONDS", help="For one turn.")
-    ] = None,
-    on_approval: Annotated[
-        str | None,
-        typer.Option("--on-approval", metavar="ask|park|deny|allow", help="What a write does."),
-    ] = None,
-    output: Annotated[
-        str,
-        typer.Option(
-            "--output", metavar="text|json|stream-json", help="Form.", callback=_check_output
-        ),
-    ] = "text",
-    ephemeral: Annotated[bool, typer.Option("--ephemeral", help="Write nothing to disk.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Answers only.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say more.")] = False,
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Print the version.", callback=_print_version, is_eager=True
-        ),
-    ] = False,
+@click.option("--thread", metavar="NAME", help="The thread to go on with.")
+@click.option("--continue", "-c", "go_on", is_flag=True, help="Go on with the thread used last.")
+@click.option("--prompt", "-p", metavar="TEXT", help="One prompt; - reads it from stdin.")
+@config_option
+@db_option
+@click.option(
+    "--model", metavar="NAME", help="The model; embedded or embedded:FILE starts one itself."
+)
+@click.option("--base-url", metavar="URL", help="The model server.")
+@click.option("--route", metavar="NAME", help="Keep to one route.")
+@click.option("--max-steps", type=int, metavar="N", help="Model calls of one turn.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="For one turn.")
+@click.option("--on-approval", metavar="ask|park|deny|allow", help="What becomes of a write.")
+@output_option
+@click.option("--ephemeral", is_flag=True, help="Write nothing to disk.")
+@quiet_option
+@click.option("--verbose", "-v", is_flag=True, help="Say more.")
+@click.version_option(__version__, message="agent %(version)s")
+@click.pass_context
+def app(
+    ctx: click.Context,
+    /,
+    *,
+    thread: str | None,
+    go_on: bool,
+    prompt: str | None,
+    output: Output,
+    ephemeral: bool,
+    quiet: bool,
+    verbose: bool,
+    **given: Any,
 ) -> None:
-    """Chat, or run the prompts of a pipe, a line each."""
-    flags = Flags(
-        config=config,
-        db=db,
-        thread=typed(thread),
-        model=model,
-        base_url=base_url,
-        route=route,
-        max_steps=max_steps,
-        timeout=timeout,
-        on_approval=on_approval,
-        ephemeral=ephemeral or None,
-    )
+    """Chat in the terminal with a local model that uses MCP tools.
+
+    Without a command it is the chat; without a terminal, each line of the input is a prompt.
+    """
+    flags = Flags(thread=typed(thread), ephemeral=ephemeral or None, **given)
     ctx.obj = flags
     if ctx.invoked_subcommand is not None:
         return
     if go_on and thread is not None:
         raise UsageError("--continue and --thread name different threads.", "Give one of them.")
     settings = trusted_settings(_last_thread(flags) if go_on else flags)
-    form: Any = output
-    _chat(Run(settings, form, quiet, verbose, typed(prompt)))
+    _chat(ctx, Run(settings, output, quiet, verbose, typed(prompt)))
 
 
 def _last_thread(flags: Flags) -> Flags:
@@ -158,17 +109,17 @@ def _last_thread(flags: Flags) -> Flags:
     return dataclasses.replace(flags, thread=threads[0].thread) if threads else flags
 
 
-def _chat(run: Run) -> None:
+def _chat(ctx: click.Context, run: Run) -> None:
     if run.prompt is None and is_terminal(sys.stdin):
         from local_agent.cli.chat import run_chat
 
-        raise typer.Exit(asyncio.run(_until_told_to_end(run_chat(run))))
+        ctx.exit(asyncio.run(_until_told_to_end(run_chat(run))))
     from local_agent.cli.loading import import_stack
 
     import_stack()
     from local_agent.cli.batch import run_batch
 
-    raise typer.Exit(asyncio.run(_until_told_to_end(run_batch(run))))
+    ctx.exit(asyncio.run(_until_told_to_end(run_batch(run))))
 
 
 async def _until_told_to_end(work: Awaitable[int]) -> int:
@@ -189,26 +140,25 @@ def main(argv: list[str] | None = None) -> None:
 def run(argv: list[str]) -> int:
     """Run the command line `argv` (without the program's name); returns the exit code."""
     prepare_environment()
-    _add_commands(argv)
     try:
-        result = app(argv, standalone_mode=False, prog_name="agent")
+        result = app.main(argv, prog_name="agent", standalone_mode=False)
         return result if isinstance(result, int) else errors.OK
-    except typer.Exit as exc:
+    except click.exceptions.Exit as exc:
         return exc.exit_code
     except AgentError as exc:
         _complain(str(exc))
         return exc.exit_code
-    except ClickException as exc:
-        if type(exc).__name__ == "NoArgsIsHelpError":  # its message is the whole help
+    except click.ClickException as exc:
+        if isinstance(exc, click.exceptions.NoArgsIsHelpError):  # its message is the whole help
             safe_write(sys.stderr, exc.format_message() + "\n")
             return errors.USAGE
         _complain(f"{exc.format_message()} Try: agent --help")
         return errors.USAGE
-    except (BrokenPipeError, SystemExit):  # Typer makes the second of the first
+    except (BrokenPipeError, SystemExit):  # click makes the second of the first
         discard_output(sys.stdout)
         discard_output(sys.stderr)
         return errors.OK
-    except (KeyboardInterrupt, asyncio.CancelledError, typer.Abort):
+    except (KeyboardInterrupt, asyncio.CancelledError, click.Abort):
         return errors.INTERRUPTED
     except Exception as exc:
         if {"-v", "--verbose"} & set(argv):

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from local_agent import weights
-from local_agent.cli.options import flags_of, is_terminal, trusted_settings
+from local_agent.cli.options import flags_of, is_terminal, json_option, trusted_settings
 from local_agent.config import ModelSettings
 from local_agent.errors import ModelError, UsageError
 from local_agent.ui.sanitize import safe_write, visible
@@ -22,50 +22,44 @@ from local_agent.ui.sanitize import safe_write, visible
 if TYPE_CHECKING:
     from local_agent.model import ModelInfo
 
-app = typer.Typer(no_args_is_help=True, help="The model that answers.", rich_markup_mode=None)
 
-
-@app.callback()
+@click.group()
 def model() -> None:
     """The model that answers."""
 
 
-@app.command()
-def pull(
-    ctx: typer.Context,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    if_needed: Annotated[
-        bool, typer.Option("--if-needed", help="Only while no model server answers.")
-    ] = False,
-) -> None:
+@model.command()
+@click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+@click.option("--if-needed", is_flag=True, help="Only while no model server answers.")
+@click.pass_context
+def pull(ctx: click.Context, yes: bool, if_needed: bool) -> None:
     """Fetch a small model (1.1 GB) for --model embedded."""
     if if_needed and (address := _answering(trusted_settings(flags_of(ctx)).model)):
-        typer.echo(f"A model server answers at {address}: nothing was fetched.", err=True)
+        click.echo(f"A model server answers at {address}: nothing was fetched.", err=True)
         return
     dest = weights.default_path()
     if dest.is_file() and weights.is_verified(dest, weights.SMALL):
-        typer.echo(f"The model is already there: {dest}", err=True)
-        typer.echo(_next_step(), err=True)
+        click.echo(f"The model is already there: {dest}", err=True)
+        click.echo(_next_step(), err=True)
         return
     for line in weights.describe():
-        typer.echo(line, err=True)
-    typer.echo(f"It goes to {dest}", err=True)
+        click.echo(line, err=True)
+    click.echo(f"It goes to {dest}", err=True)
     if not yes:
         _ask()
     try:
         _pull(dest)
     except KeyboardInterrupt:
-        typer.echo("Stopped. The parts fetched so far are kept for the next pull.", err=True)
+        click.echo("Stopped. The parts fetched so far are kept for the next pull.", err=True)
         raise
-    typer.echo(f"The model is there: {dest}", err=True)
-    typer.echo(_next_step(), err=True)
+    click.echo(f"The model is there: {dest}", err=True)
+    click.echo(_next_step(), err=True)
 
 
-@app.command("list")
-def list_command(
-    ctx: typer.Context,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
-) -> None:
+@model.command("list")
+@json_option
+@click.pass_context
+def list_(ctx: click.Context, as_json: bool) -> None:
     """List what the model server offers, and the context length each model is loaded with."""
     from local_agent.model import list_models
 
@@ -111,9 +105,9 @@ def _answering(settings: ModelSettings) -> str:
 def _ask() -> None:
     if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
         raise UsageError("Nobody is here to say yes.", "Run: agent model pull --yes")
-    if not typer.confirm("Fetch it?", default=False, err=True):
-        typer.echo("Nothing was fetched.", err=True)
-        raise typer.Exit
+    if not click.confirm("Fetch it?", default=False, err=True):
+        click.echo("Nothing was fetched.", err=True)
+        raise click.exceptions.Exit(0)
 
 
 def _pull(dest: Path) -> None:
@@ -124,7 +118,7 @@ def _pull(dest: Path) -> None:
     from local_agent.ui.terminal import make_console
 
     if not make_console(sys.stderr).is_terminal:
-        weights.pull(dest, lambda done, total, what: typer.echo(what, err=True))
+        weights.pull(dest, lambda done, total, what: click.echo(what, err=True))
         return
     columns = (
         TextColumn("{task.description}"),

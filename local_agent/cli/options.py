@@ -10,13 +10,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import typer
+import click
 
 from local_agent.config import Flags, Settings, load_settings
+from local_agent.errors import UsageError
 from local_agent.trust import NeedsTrust, check_trust, refusal, trust
-from local_agent.ui.sanitize import safe_write
+from local_agent.ui.sanitize import safe_write, visible
 
 Output = Literal["text", "json", "stream-json"]
+OUTPUTS: tuple[Output, ...] = ("text", "json", "stream-json")
+
+
+def _check_output(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    if value not in OUTPUTS:
+        raise UsageError(f"--output cannot be '{visible(value)}'.", f"Use {', '.join(OUTPUTS)}.")
+    return value
+
+
+config_option = click.option("--config", metavar="FILE", help="The configuration file.")
+db_option = click.option("--db", metavar="PATH", help="The database file.")
+json_option = click.option("--json", "as_json", is_flag=True, help="JSON.")
+quiet_option = click.option("--quiet", "-q", is_flag=True, help="Answers only.")
+output_option = click.option(
+    "--output",
+    metavar="text|json|stream-json",
+    default="text",
+    show_default=True,
+    callback=_check_output,
+    help="The form of the answers.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +52,7 @@ class Run:
     prompt: str | None = None
 
 
-def flags_of(ctx: typer.Context, **given: Any) -> Flags:
+def flags_of(ctx: click.Context, **given: Any) -> Flags:
     """The options before the subcommand, overridden by those after it that were `given`."""
     flags = ctx.find_object(Flags) or Flags()
     return dataclasses.replace(flags, **{k: v for k, v in given.items() if v is not None})

@@ -10,22 +10,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-import typer
+import click
 
 from local_agent import errors
-from local_agent.cli.options import flags_of, trusted_settings
+from local_agent.cli.options import config_option, flags_of, json_option, trusted_settings
 from local_agent.config import ServerSpec, Settings, load_settings, mask, show_url
 from local_agent.errors import UsageError
 from local_agent.ui.sanitize import safe_write, visible
-
-app = typer.Typer(no_args_is_help=True, help="The configured MCP servers.", rich_markup_mode=None)
-
-ConfigOption = Annotated[
-    str | None, typer.Option("--config", metavar="FILE", help="The configuration file.")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,15 +43,16 @@ class Tested:
     reason: str
 
 
-@app.callback()
+@click.group()
 def servers() -> None:
     """The configured MCP servers."""
 
 
-@app.command("list")
-def list_command(
-    ctx: typer.Context, config: ConfigOption = None, as_json: JsonOption = False
-) -> None:
+@servers.command("list")
+@config_option
+@json_option
+@click.pass_context
+def list_(ctx: click.Context, config: str | None, as_json: bool) -> None:
     """List the configured servers without starting them. Secrets are shown as ***."""
     # Nothing is started or sent, so a file that is not trusted may be looked at.
     settings = load_settings(flags_of(ctx, config=config), os.environ, Path.cwd())
@@ -66,7 +60,7 @@ def list_command(
     if as_json:
         _print_json([asdict(one) for one in listed])
     elif not listed:
-        typer.echo(_none(settings), err=True)
+        click.echo(_none(settings), err=True)
     else:
         name_width = max(len(one.name) for one in listed)
         for one in listed:
@@ -74,15 +68,12 @@ def list_command(
             _print(f"{line}  ({one.reason})" if one.reason else line)
 
 
-@app.command("test")
-def start_and_report(
-    ctx: typer.Context,
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Only this one, even if disabled.")
-    ] = None,
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
-) -> None:
+@servers.command("test")
+@click.argument("name", required=False)
+@config_option
+@json_option
+@click.pass_context
+def test(ctx: click.Context, name: str | None, config: str | None, as_json: bool) -> None:
     """Start each server and say, a line each, what it offers or why it failed; then exit 1."""
     settings = trusted_settings(flags_of(ctx, config=config))
     specs = _chosen(settings, name)
@@ -90,14 +81,14 @@ def start_and_report(
     if as_json:
         _print_json([asdict(one) for one in tested])
     elif not tested:
-        typer.echo(_none(settings), err=True)
+        click.echo(_none(settings), err=True)
     else:
         for one in tested:
             _print(_line(one))
     for warning in warnings:
-        typer.echo(visible(f"warning: {warning}", newlines=False), err=True)
+        click.echo(visible(f"warning: {warning}", newlines=False), err=True)
     failed = any(one.state == "failed" for one in tested)
-    raise typer.Exit(errors.FAILED if failed else errors.OK)
+    ctx.exit(errors.FAILED if failed else errors.OK)
 
 
 def _listed(spec: ServerSpec) -> Listed:

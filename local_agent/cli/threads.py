@@ -6,34 +6,28 @@ import json
 import os
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
-from local_agent.cli.options import flags_of, print_line
+from local_agent.cli.options import config_option, db_option, flags_of, json_option, print_line
 from local_agent.config import locate, user_folders
 from local_agent.threads import ThreadInfo, list_threads
 from local_agent.ui.lines import one_line
 
 TITLE_WIDTH = 60
 
-app = typer.Typer(no_args_is_help=True, help="The conversations in the database.")
 
-
-@app.callback()
+@click.group()
 def threads() -> None:
     """The conversations in the database."""
 
 
-@app.command("list")
-def list_command(
-    ctx: typer.Context,
-    db: Annotated[str | None, typer.Option("--db", help="The database file.")] = None,
-    config: Annotated[
-        str | None, typer.Option("--config", help="The configuration that it lies beside.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON array.")] = False,
-) -> None:
+@threads.command("list")
+@config_option
+@db_option
+@json_option
+@click.pass_context
+def list_(ctx: click.Context, config: str | None, db: str | None, as_json: bool) -> None:
     """List the threads, the one used last first, with times in local time."""
     flags = flags_of(ctx, config=config, db=db)
     places = locate(flags, os.environ, Path.cwd(), user_folders())
@@ -41,7 +35,7 @@ def list_command(
     if as_json:
         print_line(json.dumps([_fields(info) for info in found], indent=2))
     elif not found:
-        typer.echo(f"No threads in {one_line(str(places.db))}.", err=True)
+        click.echo(f"No threads in {one_line(str(places.db))}.", err=True)
     else:
         for line in table(found):
             print_line(line)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from local_agent.config.masking import show_url
+
 Transport = Literal["stdio", "http", "sse"]
 RouterMode = Literal["auto", "words", "model", "off"]
 OnApproval = Literal["ask", "park", "deny", "allow"]
@@ -60,6 +62,11 @@ class ModelSettings:
     api_key: str = field(default="", repr=False)
     embedded: str = ""
     secrets: tuple[str, ...] = field(default=(), repr=False)
+
+    @property
+    def address(self) -> str:
+        """`base_url` as it may be shown: without a login, without the values of a query."""
+        return show_url(self.base_url)
 
 
 @dataclass(frozen=True, slots=True)

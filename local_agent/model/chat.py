@@ -209,9 +209,9 @@ class ChatModel:
     def _translate(self, exc: Exception, answer: Answer) -> ModelError:
         return translate(
             exc,
-            base_url=self._settings.base_url,
+            base_url=self._settings.address,
             timeout=self._read_timeout,
-            secrets=(self._settings.api_key,),
+            secrets=(self._settings.api_key, *self._settings.secrets),
             partial=answer.text,
             started=answer.started,
         )

@@ -100,11 +100,11 @@ def choose(found: Found, settings: ModelSettings) -> ModelInfo:
     if len(loaded) > 1:
         names = ", ".join(model.name for model in loaded)
         raise ConfigError(
-            f"The model server at {settings.base_url} has several models: {names}.",
+            f"The model server at {settings.address} has several models: {names}.",
             "Name one: --model NAME, AGENT_MODEL, or name in [model].",
         )
     if not loaded:
-        raise ModelNotLoaded(f"No model is loaded at {settings.base_url}.", LOAD)
+        raise ModelNotLoaded(f"No model is loaded at {settings.address}.", LOAD)
     return loaded[0]
 
 
@@ -125,16 +125,17 @@ class _Asker:
 
     async def required(self) -> Any:
         """The JSON of /models, which every server has."""
-        base_url = self.settings.base_url
-        status, body = await self._get(base_url.rstrip("/") + "/models")
+        base_url = self.settings.address
+        status, body = await self._get(self.settings.base_url.rstrip("/") + "/models")
         if status == 200 and isinstance(body, Mapping) and not body.get("error"):
             return body
         if status == 404 or not isinstance(body, Mapping):
             raise wrong_path(base_url)
-        raise from_status(status, body, base_url=base_url, secrets=(self.settings.api_key,))
+        secrets = (self.settings.api_key, *self.settings.secrets)
+        raise from_status(status, body, base_url=base_url, secrets=secrets)
 
     async def _get(self, url: str) -> tuple[int, Any]:
-        base_url = self.settings.base_url
+        base_url = self.settings.address
         waited = 0.0
         while True:
             try:

@@ -41,12 +41,13 @@ class PlainLines:
                 hint()
 
     async def read_line(self, message: str) -> str:
-        safe_write(message_stream(), message)
         while b"\n" not in self._read:
-            chunk = await _read_chunk()
+            chunk = await _read_chunk(message)
+            message = ""
             if not chunk and not self._read:
                 raise EOFError
             self._read += chunk or b"\n"
+        safe_write(message_stream(), message)  # a line was there already
         line, _, self._read = self._read.partition(b"\n")
         return line.decode(sys.stdin.encoding or "utf-8", "replace").rstrip("\r")
 
@@ -55,8 +56,11 @@ class PlainLines:
         flush_keyboard()
 
 
-async def _read_chunk() -> bytes:
-    """What the terminal hands over next: a line, or b"" at its end."""
+async def _read_chunk(message: str) -> bytes:
+    """What the terminal hands over next: a line, or b"" at its end.
+
+    `message` is written once Ctrl-C is taken: who sees it may press that.
+    """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[bytes] = loop.create_future()
     descriptor = sys.stdin.fileno()
@@ -72,6 +76,7 @@ async def _read_chunk() -> bytes:
             settle(b"")
 
     with _interrupts_into(future, loop):
+        safe_write(message_stream(), message)
         try:
             loop.add_reader(descriptor, read)
         except (NotImplementedError, OSError):  # Windows
