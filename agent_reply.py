@@ -45,7 +45,9 @@ def emit_result(message: ToolMessage) -> None:
 def emit_usage(usage: UsageMetadata | None) -> None:
     """Say what a model call took, where the server told."""
     if usage:
-        emit(event="usage", input=usage["input_tokens"], output=usage["output_tokens"])
+        cached = usage.get("input_token_details", {}).get("cache_read", 0)
+        read, written = usage["input_tokens"], usage["output_tokens"]
+        emit(event="usage", input=read, output=written, cached=cached)
 
 
 def _emit_delta(kind: Literal["text", "thinking"], text: str) -> None:

@@ -16,13 +16,14 @@ from agent_reply import Limits, function_of
 from context import Window
 from local_agent.approval import decide
 from local_agent.config import Settings, user_folders
+from local_agent.errors import StorageError
 from local_agent.late_model import LateModel, Say, connect_chat
 from local_agent.lock import thread_lock
 from local_agent.mcp_client import Servers, open_servers
 from local_agent.memory import Memory, open_memory
 from local_agent.repair import repair
 from local_agent.routing import Router, Routes, all_fit, check_route, routes_of
-from local_agent.seal import open_seal
+from local_agent.seal import Seal, open_seal
 from local_agent.session import Session
 
 # No clock and no paths: what changes here is read anew by the server, and everything behind it.
@@ -111,7 +112,7 @@ async def open_app(settings: Settings, say: Say) -> AsyncIterator[App]:
             policy=decide,
             repair=repair,
             journal=memory.journal,
-            seal=open_seal(None if settings.ephemeral else user_folders().data),
+            seal=_seal(settings, say),
             window=window,
             system_prompt=SYSTEM_PROMPT,
             limits=Limits(
@@ -120,3 +121,14 @@ async def open_app(settings: Settings, say: Say) -> AsyncIterator[App]:
             checkpointer=memory.saver,
         )
         yield App(settings, memory, servers, model, window, routes, router, graph)
+
+
+def _seal(settings: Settings, say: Say) -> Seal:
+    """The user's seal, or where its key cannot be kept one for this run, which is said."""
+    if settings.ephemeral:
+        return open_seal(None)
+    try:
+        return open_seal(user_folders().data)
+    except StorageError as exc:
+        say(f"{exc} What you allow holds for this run only.", "warning")
+        return open_seal(None)

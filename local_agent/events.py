@@ -95,7 +95,10 @@ class ToolCallSummary:
 
 @dataclass(frozen=True, slots=True)
 class TurnFinished:
-    """The last event of a turn. Tokens are summed over all model calls of the turn."""
+    """The last event of a turn. Tokens are summed over all model calls of the turn.
+
+    `cached_tokens` is the part of `input_tokens` that the server says it did not read anew.
+    """
 
     thread: str
     route: str
@@ -104,6 +107,7 @@ class TurnFinished:
     tool_calls: Sequence[ToolCallSummary] = ()
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
     steps: int = 0
     error: str | None = None
     approval_id: str | None = None

@@ -67,6 +67,7 @@ class _Turn:
     args: dict[str, dict[str, Any]] = field(default_factory=dict)
     input_tokens: int = 0
     output_tokens: int = 0
+    cached_tokens: int = 0
     steps: int = 0
 
 
@@ -219,6 +220,7 @@ class Session:
             case "usage":
                 turn.input_tokens += chunk["input"]
                 turn.output_tokens += chunk["output"]
+                turn.cached_tokens += chunk["cached"]
                 return []
             case "notice":
                 return [Notice(chunk["text"], "warning")]
@@ -326,6 +328,7 @@ class Session:
             tool_calls=tuple(turn.calls.values()),
             input_tokens=turn.input_tokens,
             output_tokens=turn.output_tokens,
+            cached_tokens=turn.cached_tokens,
             steps=turn.steps,
             error=error,
             approval_id=approval_id,

@@ -16,17 +16,24 @@ _FOREIGN = ("AGENT_", "LM_API_", "OPENAI_", "LANGCHAIN_", "LANGSMITH_", "LANGGRA
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "NO_COLOR", "FORCE_COLOR")
 
 
+_ASKED_FOR = {
+    "slow": ("--long", "run the tests marked slow too"),
+    "live": ("--live", "run the tests that need a real model too"),
+}
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add --long, which also runs the tests marked slow."""
-    parser.addoption("--long", action="store_true", help="run the tests marked slow too")
+    """Add --long and --live, which also run the tests marked slow and live."""
+    for option, text in _ASKED_FOR.values():
+        parser.addoption(option, action="store_true", help=text)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without --long, what is marked slow is skipped."""
-    if not config.getoption("--long"):
-        for item in items:
-            if item.get_closest_marker("slow"):
-                item.add_marker(pytest.mark.skip(reason="slow: run with --long"))
+    """Without their option, the tests marked slow and live are skipped."""
+    for item in items:
+        for mark, (option, text) in _ASKED_FOR.items():
+            if item.get_closest_marker(mark) and not config.getoption(option):
+                item.add_marker(pytest.mark.skip(reason=f"{text}: {option}"))
 
 
 @pytest.fixture(autouse=True)

@@ -120,10 +120,12 @@ class Program:
         return self.notes.read_text("utf-8").splitlines() if self.notes.exists() else []
 
 
-def finish(process: subprocess.Popen[bytes], data: bytes | None = None) -> Done:
+def finish(
+    process: subprocess.Popen[bytes], data: bytes | None = None, seconds: float = SECONDS
+) -> Done:
     """Wait for the end of a started run and close its pipes."""
     try:
-        out, err = process.communicate(data, timeout=SECONDS)
+        out, err = process.communicate(data, timeout=seconds)
     except subprocess.TimeoutExpired:
         process.kill()
         out, err = process.communicate()

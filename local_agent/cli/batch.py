@@ -9,7 +9,13 @@ from dataclasses import replace
 from local_agent import errors
 from local_agent.app import App, open_app
 from local_agent.cli.asking import asking
-from local_agent.cli.opening import exit_code, finish_open_turn, first_line
+from local_agent.cli.opening import (
+    exit_code,
+    finish_open_turn,
+    first_line,
+    model_line,
+    with_figures,
+)
 from local_agent.cli.options import Run, is_terminal
 from local_agent.cli.stdin import read_all, read_prompts, read_whole
 from local_agent.cli.turns import Decide, Show, decide_unasked, run_turn
@@ -19,10 +25,35 @@ from local_agent.session import Session
 from local_agent.ui.machine import JsonRenderer, StreamJsonRenderer
 from local_agent.ui.plain import NotesRenderer, PlainRenderer
 from local_agent.ui.prompt import ChatPrompt
-from local_agent.ui.sanitize import safe_write, visible
 from local_agent.ui.terminal import TerminalRenderer, make_console
 
 Renderer = PlainRenderer | TerminalRenderer | JsonRenderer | StreamJsonRenderer
+
+
+class Shown:
+    """How a run shows what happens: the answers by its renderer, the rest by notes on stderr."""
+
+    def __init__(self, run: Run) -> None:
+        self.renderer = _renderer(run)
+        self.notes = NotesRenderer(sys.stderr, quiet=run.quiet)
+        show = self.renderer.show
+        self._show = with_figures(show, self.notes.show) if run.verbose else show
+
+    def say(self, text: str, level: str) -> None:
+        """Show a line that belongs to no turn; `level` is "info" or "warning"."""
+        self.notes.show(Notice(text, "warning" if level == "warning" else "info"))
+
+    async def turn(
+        self, session: Session, events: AsyncIterator[Event], decide: Decide, timeout: float | None
+    ) -> TurnFinished | None:
+        """Run `events` and what follows to the end of the turn."""
+        if not isinstance(self.renderer, TerminalRenderer):
+            return await run_turn(session, events, self._show, decide, timeout)
+        self.renderer.begin_turn()
+        try:
+            return await run_turn(session, events, self._show, decide, timeout)
+        finally:
+            self.renderer.end_turn()
 
 
 async def run_batch(run: Run) -> int:
@@ -31,20 +62,15 @@ async def run_batch(run: Run) -> int:
     Raises `AgentError` for what goes wrong before the first turn, except where the output is
     JSON: there it is an object, as the reader of the output expects one.
     """
-    renderer = _renderer(run)
-    notes = NotesRenderer(sys.stderr, quiet=run.quiet)
-
-    def say(text: str, level: str) -> None:
-        notes.show(Notice(text, "warning" if level == "warning" else "info"))
-
-    prompts = _prompts(run, notes)
+    shown, thread = Shown(run), run.settings.thread
+    prompts = _prompts(run, shown)
     try:
-        async with open_app(run.settings, say) as app, app.session(run.settings.thread) as session:
-            return await _run_all(run, app, session, renderer, notes, prompts)
+        async with open_app(run.settings, shown.say) as app, app.session(thread) as session:
+            return await _run_all(run, app, session, shown, prompts)
     except AgentError as exc:
         if run.output == "text":
             raise
-        renderer.show(TurnFinished(run.settings.thread, "", "", "error", error=str(exc)))
+        shown.renderer.show(TurnFinished(thread, "", "", "error", error=str(exc)))
         return exc.exit_code
 
 
@@ -53,66 +79,40 @@ async def run_decision(run: Run, thread: str, approval_id: str, decisions: Decis
 
     Raises `ThreadError` when the thread is open elsewhere, or no longer waits for it.
     """
-    renderer = _renderer(run)
-    notes = NotesRenderer(sys.stderr, quiet=run.quiet)
-
-    def say(text: str, level: str) -> None:
-        notes.show(Notice(text, "warning" if level == "warning" else "info"))
-
+    shown = Shown(run)
     decide = decide_unasked(run.settings.on_approval or "park", ephemeral=False)
-    async with open_app(run.settings, say) as app, app.session(thread) as session:
+    async with open_app(run.settings, shown.say) as app, app.session(thread) as session:
         pending = await session.pending()
         if pending is None or pending.id != approval_id:
             raise ThreadError(f"Approval '{approval_id}' is no longer waiting.")
         await app.model.connect()
         events = session.resume(approval_id, decisions)
-        return exit_code(await _shown(session, events, renderer, decide, run.settings.timeout))
+        return exit_code(await shown.turn(session, events, decide, run.settings.timeout))
 
 
 async def _run_all(
-    run: Run,
-    app: App,
-    session: Session,
-    renderer: Renderer,
-    notes: NotesRenderer,
-    prompts: AsyncIterator[str],
+    run: Run, app: App, session: Session, shown: Shown, prompts: AsyncIterator[str]
 ) -> int:
-    settings, decide = run.settings, _decide(run, renderer)
-    if not run.quiet:
-        safe_write(sys.stderr, visible(await first_line(app, session)) + "\n")
+    settings, decide = run.settings, _decide(run, shown.renderer)
+    shown.say(await first_line(app, session), "info")
     if not (_parks(run) and await session.pending()):  # what waits is said without a model too
         await app.model.connect()
-    if isinstance(renderer, StreamJsonRenderer):
+        if run.verbose:
+            shown.say(model_line(app), "info")
+    if isinstance(shown.renderer, StreamJsonRenderer):
         tools = len(app.servers.tools)
-        renderer.init(thread=session.thread, tools=tools, model=app.model.name)
-    opened = await finish_open_turn(session, _earlier(notes), decide, settings.timeout)
+        shown.renderer.init(thread=session.thread, tools=tools, model=app.model.name)
+    opened = await finish_open_turn(session, _earlier(shown.notes), decide, settings.timeout)
     if opened is not None and opened.status != "ok":
         # The prompts of this run are not taken: they would come behind a turn that is still open.
         if run.output != "text":
-            renderer.show(replace(opened, answer=""))
+            shown.renderer.show(replace(opened, answer=""))
         return exit_code(opened)
     async for prompt in prompts:
-        events = session.send(prompt)
-        finished = await _shown(session, events, renderer, decide, settings.timeout)
+        finished = await shown.turn(session, session.send(prompt), decide, settings.timeout)
         if finished is None or finished.status != "ok":
             return exit_code(finished)
     return errors.OK
-
-
-async def _shown(
-    session: Session,
-    events: AsyncIterator[Event],
-    renderer: Renderer,
-    decide: Decide,
-    timeout: float | None,
-) -> TurnFinished | None:
-    if not isinstance(renderer, TerminalRenderer):
-        return await run_turn(session, events, renderer.show, decide, timeout)
-    renderer.begin_turn()
-    try:
-        return await run_turn(session, events, renderer.show, decide, timeout)
-    finally:
-        renderer.end_turn()
 
 
 def _earlier(notes: NotesRenderer) -> Show:
@@ -126,7 +126,7 @@ def _earlier(notes: NotesRenderer) -> Show:
     return show
 
 
-async def _prompts(run: Run, notes: NotesRenderer) -> AsyncIterator[str]:
+async def _prompts(run: Run, shown: Shown) -> AsyncIterator[str]:
     if run.prompt is None:
         async for prompt in read_prompts():
             yield prompt
@@ -139,7 +139,7 @@ async def _prompts(run: Run, notes: NotesRenderer) -> AsyncIterator[str]:
         return
     piped, came = ("", True) if is_terminal(sys.stdin) else await read_all()
     if not came:
-        notes.show(Notice("Nothing came on standard input within a second; going on without."))
+        shown.say("Nothing came on standard input within a second; going on without.", "info")
     yield f"{run.prompt}\n\n{piped}".strip()
 
 

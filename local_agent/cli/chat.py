@@ -14,7 +14,7 @@ from local_agent import errors
 from local_agent.cli.asking import asking
 from local_agent.cli.loading import import_stack
 from local_agent.cli.options import Run
-from local_agent.cli.turns import Interrupt, decide_unasked, run_turn
+from local_agent.cli.turns import Interrupt, Show, decide_unasked, run_turn
 from local_agent.config import check_thread_name
 from local_agent.errors import AgentError, ThreadError
 from local_agent.events import ApprovalRequested, Decisions, Event, Notice, Status, TurnFinished
@@ -44,6 +44,7 @@ class Chat:
         self._thread_stack = AsyncExitStack()
         self._prompt = ChatPrompt(history=None if settings.ephemeral else settings.history_file)
         self._renderer = TerminalRenderer(make_console(), quiet=run.quiet)
+        self._show: Show = self._renderer.show
         self._app: App | None = None
         self._session: Session | None = None
         self._draft = ""  # what the next prompt begins with
@@ -123,7 +124,10 @@ class Chat:
         await asyncio.sleep(0.05)
         await _in_thread(import_stack)
         from local_agent.app import open_app
+        from local_agent.cli.opening import with_figures
 
+        if self._run.verbose:
+            self._show = with_figures(self._renderer.show, self._renderer.show)
         self._app = await self._stack.enter_async_context(open_app(self._run.settings, self._say))
         await self._enter(self._run.settings.thread)
 
@@ -166,14 +170,14 @@ class Chat:
 
         assert self._session is not None
         session, timeout = self._session, self._run.settings.timeout
-        work = finish_open_turn(session, self._renderer.show, self._decide, timeout)
+        work = finish_open_turn(session, self._show, self._decide, timeout)
         if await self._shown(work) is None:
             self._status = "ok"  # nothing was open
 
     async def _turn(self, events: AsyncIterator[Event]) -> None:
         assert self._session is not None
         timeout = self._run.settings.timeout
-        work = run_turn(self._session, events, self._renderer.show, self._decide, timeout)
+        work = run_turn(self._session, events, self._show, self._decide, timeout)
         finished = await self._shown(work)
         if finished is not None and finished.status in ("error", "timeout"):
             self._say("/retry tries it again.", "info")

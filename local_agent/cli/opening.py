@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from local_agent import errors
 from local_agent.app import App
 from local_agent.cli.turns import EXIT_CODES, Decide, Show, run_turn
-from local_agent.errors import AgentError
 from local_agent.events import Event, Notice, TurnFinished
 from local_agent.session import Session
 
@@ -41,9 +40,23 @@ async def _only(event: Event) -> AsyncIterator[Event]:
     yield event
 
 
-async def failed_turn(thread: str, error: AgentError) -> AsyncIterator[Event]:
-    """A turn that could not begin, as events, so that every output form says it in its way."""
-    yield TurnFinished(thread, "", "", "error", error=str(error))
+def with_figures(show: Show, say: Show) -> Show:
+    """`show`, and after each turn what it took goes to `say`; for --verbose."""
+
+    def both(event: Event) -> None:
+        show(event)
+        if isinstance(event, TurnFinished) and event.steps:
+            calls = f"{event.steps} model call{'' if event.steps == 1 else 's'}"
+            read = f"{event.input_tokens:,} tokens read, {event.cached_tokens:,} of them cached"
+            say(Notice(f"{calls}: {read}; {event.output_tokens:,} written."))
+
+    return both
+
+
+def model_line(app: App) -> str:
+    """Which model answers, with which context; for --verbose."""
+    address = app.settings.model.address
+    return f"Model {app.model.name}, {app.window.context_length:,} tokens of context, at {address}."
 
 
 def exit_code(finished: TurnFinished | None) -> int:
