@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,6 +16,9 @@ from local_agent.testing import ScriptedServer
 _FOREIGN = ("AGENT_", "LM_API_", "OPENAI_", "LANGCHAIN_", "LANGSMITH_", "LANGGRAPH_")
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "NO_COLOR", "FORCE_COLOR")
 
+
+# A shell that runs the tests in the background makes them, and all they start, ignore Ctrl-C.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _ASKED_FOR = {
     "slow": ("--long", "run the tests marked slow too"),
