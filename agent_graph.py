@@ -30,7 +30,7 @@ from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Send, interrupt
 
-from agent_ports import Journal, Model, Policy, Repair, Router, Seal, Tool
+from agent_ports import Journal, Model, Policy, Repair, Router, Run, Seal, Tool
 from agent_reply import Asker, Limits, emit, emit_result, emit_usage
 from agent_turn import (
     BAD_REPLIES,
@@ -68,6 +68,12 @@ def messages_channel() -> Any:
         return add_messages
     reducer: Any = _messages_delta_reducer
     return DeltaChannel(reducer, snapshot_frequency=NEVER)
+
+
+# Where the answers to an approval stand in the configuration of a run, by call id, each with what
+# was shown. LangGraph keeps configuration out of the checkpoint where its name begins like this.
+ANSWERS = "__answers"
+RESULT_LOST = "[it ran; its result was lost]"
 
 
 class State(TypedDict, total=False):
@@ -141,8 +147,8 @@ class _Agent:
         for call in calls:
             tool = self.tools.get(call["name"])
             if tool is None:
-                text = f"The tool {call['name']} is not there any more; its server may be down."
-                return Command(goto="collect", update={"messages": [_refuse(call, text, "error")]})
+                run = await self.journal.find(thread, message_id, call["id"])
+                return Command(goto="collect", update={"messages": [_gone(call, run)]})
             verdict = self._verdict(call, tool, (thread, message_id), granted)
             if verdict == "deny":
                 text = "Not run: the user's rules forbid this call. It is not a failure."
@@ -161,45 +167,45 @@ class _Agent:
         """What becomes of `call` in the message at `place` (thread, message id)."""
         yes = granted["decisions"].get(call["id"], "")
         starts = granted["unknown"].get(call["id"], 0)
-        if self.seal.holds(yes, *_yes_to(call, place, starts)):
+        if self.seal.holds(yes, *_yes_to_call(call, tool, place, starts)):
             return "allow"
         if starts:
             return "ask"
-        allowed = [
-            name
-            for name, mark in granted["allowed"].items()
-            if self.seal.holds(mark, "allow", place[0], name)
-        ]
+        name = _full_name(tool)
+        mark = granted["allowed"].get(name, "")
+        allowed = [name] if self.seal.holds(mark, *_yes_to_tool(tool, place[0])) else []
         return self.policy(tool, call["args"], allowed)
 
     def approve(self, state: State, config: RunnableConfig) -> Command[Literal["collect"]]:
-        """Ask once for all open calls that need it. Nothing may happen before the interrupt."""
+        """Ask once for all open calls that need it. Nothing may happen before the interrupt.
+
+        What a person answered comes in the configuration of this very run, with what they were
+        shown. The value that the interrupt gives back is not looked at: it can come from the disk.
+        """
         thread = config["configurable"]["thread_id"]
+        answers: Mapping[str, Any] = config["configurable"].get(ANSWERS) or {}
         message_id, calls = open_calls(state["messages"])
         place, granted = (thread, message_id), _granted(state)
-        asked = [
-            call
-            for call in calls
-            if (tool := self.tools.get(call["name"]))
-            and self._verdict(call, tool, place, granted) == "ask"
-        ]
-        if not asked:
-            return Command(goto="collect")
         unknown = granted["unknown"]
-        pending = [_pending(call, self.tools[call["name"]], unknown) for call in asked]
-        answers = interrupt({"kind": "approval", "message_id": message_id, "calls": pending})
+        known = [(call, tool) for call in calls if (tool := self.tools.get(call["name"]))]
+        asked = [pair for pair in known if self._verdict(*pair, place, granted) == "ask"]
+        pending = [_pending(call, tool, unknown) for call, tool in asked]
+        if asked:
+            interrupt({"kind": "approval", "message_id": message_id, "calls": pending})
+        if any(answers[p["call_id"]]["shown"] != p for p in pending if p["call_id"] in answers):
+            return Command(goto="collect")  # something else was shown: ask about what there is
         decisions, allowed = dict(granted["decisions"]), dict(granted["allowed"])
         refused: list[AnyMessage] = []
-        for call, shown in zip(asked, pending, strict=True):
-            answer = (answers or {}).get(call["id"]) or {}
-            if not answer.get("approve"):
-                refused.append(_no(call, shown, str(answer.get("reason") or "")))
-                continue
-            yes = _yes_to(call, place, unknown.get(call["id"], 0))
-            decisions[call["id"]] = self.seal.sign(*yes)
-            if answer.get("scope") == "thread":
-                name = f"{shown['server']}/{shown['tool']}"
-                allowed[name] = self.seal.sign("allow", thread, name)
+        asked_ids = {call["id"] for call, _ in asked}
+        for call, tool in known:
+            answer = answers.get(call["id"], {"approve": call["id"] not in asked_ids})
+            if not answer["approve"]:  # also of a call that would not be asked about any more
+                refused.append(_no(call, call["id"] in unknown, str(answer.get("reason") or "")))
+            elif call["id"] in asked_ids:
+                yes = _yes_to_call(call, tool, place, unknown.get(call["id"], 0))
+                decisions[call["id"]] = self.seal.sign(*yes)
+                if answer["scope"] == "thread":
+                    allowed[_full_name(tool)] = self.seal.sign(*_yes_to_tool(tool, thread))
         update = {"messages": refused, "decisions": decisions, "allowed": allowed}
         return Command(goto="collect", update=update)
 
@@ -213,13 +219,13 @@ class _Agent:
         key = (thread, message_id, call["id"])
         if tool is None or self._verdict(call, tool, key[:2], granted) != "allow":
             return {}
-        run = None if tool.read_only else await self.journal.find(*key)
-        if run and run.outcome is not None:
-            text = run.result if run.result is not None else "[it ran; its result was lost]"
-            return {"messages": [result_of(call, text, run.outcome)]}
-        if run and run.starts > granted["unknown"].get(call["id"], 0):
+        run = await self.journal.find(*key)
+        is_write = not tool.read_only or (run is not None and run.is_write)
+        if run and is_write and run.outcome is not None:
+            return {"messages": [result_of(call, run.result or RESULT_LOST, run.outcome)]}
+        if run and is_write and run.starts > granted["unknown"].get(call["id"], 0):
             return {"unknown": {call["id"]: run.starts}}
-        await self.journal.begin(*key, tool.name, not tool.read_only)
+        await self.journal.begin(*key, tool.name, is_write)
         emit(
             event="start",
             call_id=call["id"],
@@ -229,7 +235,7 @@ class _Agent:
             args=call["args"],
         )
         text, status = await tool(call["args"])
-        await self.journal.end(*key, status, None if tool.read_only else text)
+        await self.journal.end(*key, status, text if is_write else None)
         message = result_of(call, text, status)
         emit_result(message)
         return {"messages": [message]}
@@ -244,10 +250,21 @@ def _granted(state: State) -> State:
     }
 
 
-def _yes_to(call: Mapping[str, Any], place: tuple[str, str], starts: int) -> tuple[str, ...]:
+def _full_name(tool: Tool) -> str:
+    return f"{tool.server}/{tool.original}"
+
+
+def _yes_to_call(
+    call: Mapping[str, Any], tool: Tool, place: tuple[str, str], starts: int
+) -> tuple[str, ...]:
     """What a yes to a call is marked over: it counts for the starts of it that were known."""
     args = json.dumps(call["args"], sort_keys=True)
-    return ("run", *place, call["id"], call["name"], args, str(starts))
+    return ("run", *place, call["id"], _full_name(tool), tool.identity, args, str(starts))
+
+
+def _yes_to_tool(tool: Tool, thread: str) -> tuple[str, ...]:
+    """What a yes to a tool for the rest of the thread is marked over."""
+    return ("allow", thread, _full_name(tool), tool.identity)
 
 
 def _pending(call: Mapping[str, Any], tool: Tool, unknown: Mapping[str, int]) -> dict[str, Any]:
@@ -261,15 +278,25 @@ def _pending(call: Mapping[str, Any], tool: Tool, unknown: Mapping[str, int]) ->
     }
 
 
+def _gone(call: Mapping[str, Any], run: Run | None) -> ToolMessage:
+    """The result of a call whose tool is not there (any more)."""
+    if run and run.is_write and run.outcome is None:
+        return _no(call, True, "")
+    if run and run.is_write and run.outcome is not None:
+        return result_of(call, run.result or RESULT_LOST, run.outcome)
+    text = f"The tool {call['name']} is not there any more; its server may be down."
+    return _refuse(call, text, "error")
+
+
 def _refuse(call: Mapping[str, Any], text: str, outcome: str) -> ToolMessage:
     message = result_of(call, text, outcome)
     emit_result(message)
     return message
 
 
-def _no(call: Mapping[str, Any], shown: Mapping[str, Any], reason: str) -> ToolMessage:
+def _no(call: Mapping[str, Any], is_unknown: bool, reason: str) -> ToolMessage:
     """The result of a call that a person did not allow, in words that a small model can follow."""
-    if shown["why"] == "unknown_outcome":
+    if is_unknown:
         text = (
             "The program was interrupted while this call ran. Whether it was carried out is "
             "unknown. It was not run again."

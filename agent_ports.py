@@ -10,7 +10,10 @@ from langchain_core.messages.ai import UsageMetadata
 
 
 class Tool(Protocol):
-    """A tool as the graph needs it; calling it never raises but for a cancellation."""
+    """A tool as the graph needs it; calling it never raises but for a cancellation.
+
+    `identity` is of the very server behind `server`: another program or address has another one.
+    """
 
     @property
     def name(self) -> str: ...
@@ -18,6 +21,8 @@ class Tool(Protocol):
     def server(self) -> str: ...
     @property
     def original(self) -> str: ...
+    @property
+    def identity(self) -> str: ...
     @property
     def description(self) -> str: ...
     @property
@@ -50,7 +55,8 @@ class Model(Protocol):
 class Run(Protocol):
     """What the journal knows of a call: `outcome` is None while it was started and not ended.
 
-    `starts` counts how often it was begun, `result` is the text it ended with, if that was kept.
+    `starts` counts how often it was begun, `result` is the text it ended with, if that was kept;
+    `is_write` is what the tool was when it ran, whatever it says of itself now.
     """
 
     @property
@@ -59,6 +65,8 @@ class Run(Protocol):
     def result(self) -> str | None: ...
     @property
     def starts(self) -> int: ...
+    @property
+    def is_write(self) -> bool: ...
 
 
 class Journal(Protocol):

@@ -76,7 +76,7 @@ def fit_tools(
     kept: list[Mapping[str, Any]] = []
     for tool in tools[:max_tools]:
         if window.tool_tokens([*kept, tool]) > window.tool_room:
-            break
+            continue  # one that is too large must not take the place of those behind it
         kept.append(tool)
     return kept, len(tools) - len(kept)
 

@@ -67,6 +67,7 @@ class Tool:
 
     name = original = "read"
     server = "files"
+    identity = "files 1"
     description = "Read a file."
     schema: Mapping[str, Any] = {"type": "object", "properties": {"path": {"type": "string"}}}
     read_only = True

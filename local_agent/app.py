@@ -128,7 +128,7 @@ def _seal(settings: Settings, say: Say) -> Seal:
     if settings.ephemeral:
         return open_seal(None)
     try:
-        return open_seal(user_folders().data)
+        return open_seal(user_folders().data).bound_to(str(settings.db.resolve()))
     except StorageError as exc:
         say(f"{exc} What you allow holds for this run only.", "warning")
         return open_seal(None)

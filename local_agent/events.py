@@ -67,6 +67,24 @@ class PendingCall:
     why: Literal["write", "unknown_outcome"] = "write"
 
 
+def pending_calls(value: object) -> tuple[PendingCall, ...]:
+    """The calls of an approval as it is stored. ValueError for anything that is none."""
+    rows = value.get("calls") if isinstance(value, Mapping) else None
+    if not isinstance(rows, list) or not rows:
+        raise ValueError("no calls")
+    calls = []
+    for row in rows:
+        texts = ("call_id", "name", "server", "tool", "why")
+        if not isinstance(row, Mapping) or set(row) != {*texts, "args"}:
+            raise ValueError("not a call")
+        if not all(isinstance(row[key], str) for key in texts):
+            raise ValueError("not a call")
+        if not isinstance(row["args"], Mapping) or row["why"] not in ("write", "unknown_outcome"):
+            raise ValueError("not a call")
+        calls.append(PendingCall(**row))
+    return tuple(calls)
+
+
 @dataclass(frozen=True, slots=True)
 class ApprovalRequested:
     """All calls of one message that need a yes. `id` is what `agent approvals` takes."""
@@ -151,4 +169,5 @@ __all__ = [
     "ToolStarted",
     "ToolStatus",
     "TurnFinished",
+    "pending_calls",
 ]

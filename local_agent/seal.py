@@ -31,6 +31,10 @@ class Seal:
         """The mark of exactly these parts."""
         return hmac.new(self.key, json.dumps(parts).encode(), hashlib.sha256).hexdigest()
 
+    def bound_to(self, place: str) -> Seal:
+        """A seal whose marks count at `place` alone, so that no copy of a file carries them off."""
+        return Seal(hmac.new(self.key, place.encode(), hashlib.sha256).digest())
+
     def holds(self, mark: str, *parts: str) -> bool:
         """Whether `mark` is that of these parts under this key."""
         return hmac.compare_digest(mark.encode(), self.sign(*parts).encode())

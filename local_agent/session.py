@@ -8,8 +8,8 @@ Whoever cancels one of them calls `abandon` next, so that no call is left withou
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
@@ -17,16 +17,16 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 
+from agent_graph import ANSWERS, RESULT_LOST
 from agent_ports import Journal
 from agent_turn import open_calls, result_of
 from context import PromptTooLong, text_of
-from local_agent.errors import AgentError, ModelError, StreamBroken
+from local_agent.errors import AgentError, ModelError, StorageError, StreamBroken
 from local_agent.events import (
     ApprovalRequested,
     Decisions,
     Event,
     Notice,
-    PendingCall,
     RouteChosen,
     Status,
     TextDelta,
@@ -35,6 +35,7 @@ from local_agent.events import (
     ToolFinished,
     ToolStarted,
     TurnFinished,
+    pending_calls,
 )
 
 ENDINGS = {
@@ -104,14 +105,17 @@ class Session:
         return list(state.values.get("messages", []))
 
     async def pending(self) -> ApprovalRequested | None:
-        """The approval that the thread waits for, if any."""
+        """The approval that the thread waits for, if any. A damaged one raises `StorageError`."""
         state = await self._graph.aget_state(self._config)
         return next((self._approval(i.id, i.value) for i in state.interrupts), None)
 
     async def is_unfinished(self) -> bool:
-        """Whether a turn was broken off by a crash: there is a next step, and nobody to ask."""
+        """Whether a turn was broken off by a crash: a step is there, and nobody to ask.
+
+        A step that has run and whose end is not on disk yet has tasks, but no name in `next`.
+        """
         state = await self._graph.aget_state(self._config)
-        return bool(state.next) and not state.interrupts
+        return bool(state.tasks) and not state.interrupts
 
     # -- running ----------------------------------------------------------------------------------
 
@@ -128,15 +132,19 @@ class Session:
         An approval that is not the one the thread waits for changes nothing.
         """
         state = await self._graph.aget_state(self._config)
-        if approval_id not in [i.id for i in state.interrupts]:
-            yield Notice("This approval was decided already; nothing was run.", "warning")
+        value = next((i.value for i in state.interrupts if i.id == approval_id), None)
+        if value is None:
+            yield self._finished("error", "This approval was decided already; nothing was run.")
             return
         self._turn.route = state.values.get("route", "")
+        shown = {call.call_id: asdict(call) for call in self._approval(approval_id, value).calls}
         answers = {
-            call_id: {"approve": d.approve, "reason": d.reason, "scope": d.scope}
-            for call_id, d in decisions.items()
+            call_id: {**asdict(decision), "shown": shown[call_id]}
+            for call_id, decision in decisions.items()
+            if call_id in shown
         }
-        async for event in self._run(Command(resume={approval_id: answers})):
+        # The answers go by memory alone. What the graph is resumed with only says: go on.
+        async for event in self._run(Command(resume={approval_id: True}), answers):
             yield event
 
     async def proceed(self) -> AsyncIterator[Event]:
@@ -158,20 +166,28 @@ class Session:
         async for event in self.proceed():
             yield event
 
-    async def _run(self, graph_input: Any) -> AsyncIterator[Event]:
-        asked = False
+    async def _run(
+        self, graph_input: Any, answers: Mapping[str, Any] | None = None
+    ) -> AsyncIterator[Event]:
+        approval: ApprovalRequested | None = None
         try:
-            async for event in self._stream(graph_input):
-                asked = asked or isinstance(event, ApprovalRequested)
-                yield event
-            if not asked:
-                yield await self._finish()
+            async for event in self._stream(graph_input, answers):
+                if isinstance(event, ApprovalRequested):
+                    approval = event  # shown when it is on disk: the stream has ended
+                else:
+                    yield event
+            yield approval or await self._finish()
         except Exception as exc:  # noqa: BLE001 - one turn is isolated: it fails, the thread goes on
             yield await self.abandon("error", self._error_of(exc))
 
-    async def _stream(self, graph_input: Any) -> AsyncIterator[Event]:
+    async def _stream(
+        self, graph_input: Any, answers: Mapping[str, Any] | None
+    ) -> AsyncIterator[Event]:
+        config = self._config
+        if answers is not None:
+            config = {**config, "configurable": {**config["configurable"], ANSWERS: answers}}
         stream = self._graph.astream(
-            graph_input, self._config, stream_mode=["custom", "updates"], durability="sync"
+            graph_input, config, stream_mode=["custom", "updates"], durability="sync"
         )
         mode: str
         chunk: dict[str, Any]
@@ -226,8 +242,12 @@ class Session:
                 return [Notice(chunk["text"], "warning")]
         return []
 
-    def _approval(self, approval_id: str, value: dict[str, Any]) -> ApprovalRequested:
-        calls = [PendingCall(**call) for call in value["calls"]]
+    def _approval(self, approval_id: str, value: object) -> ApprovalRequested:
+        try:
+            calls = pending_calls(value)
+        except ValueError as exc:
+            hint = "Take another thread; this one cannot go on."
+            raise StorageError(f"The approval {approval_id} is damaged.", hint) from exc
         for call in calls:
             self._turn.args[call.call_id] = dict(call.args)
         return ApprovalRequested(approval_id, self.thread, calls)
@@ -270,35 +290,36 @@ class Session:
 
     async def _close(self, status: Status, error: str | None, text: str) -> None:
         state = await self._graph.aget_state(self._config)
-        messages = list(state.values.get("messages", []))
-        if not messages or not state.next:
+        if not state.tasks:
             return
-        message_id, calls = open_calls(messages)
-        # Results of calls that had ended are shown in the state, but are dropped with the step
-        # that they belong to, which others of it have not ended: they have to be written again.
+        # What ended tasks of the last step wrote is lost with the step unless it is written again,
+        # all at once; the state may show it already.
         ended = [
             message
             for task in state.tasks
             if isinstance(task.result, dict)
             for message in task.result.get("messages", [])
         ]
-        done = {message.tool_call_id for message in ended}
-        cancelled = [
-            await self._cancelled(message_id, call, status)
-            for call in calls
-            if call["id"] not in done
-        ]
-        results = [*ended, *cancelled]
-        kwargs = {"status": status, "error": error, "route": self._turn.route}
-        closing = AIMessage(text, id=uuid.uuid4().hex, additional_kwargs=kwargs)
-        update = {"messages": [*results, closing]}
-        await self._graph.aupdate_state(self._config, update, as_node="agent")
+        messages = {m.id: m for m in [*state.values.get("messages", []), *ended]}
+        message_id, calls = open_calls(list(messages.values()))
+        results = [await self._unfinished(message_id, call, status) for call in calls]
+        update = [*ended, *results]
+        last = update[-1] if update else None
+        if not isinstance(last, AIMessage) or last.tool_calls:
+            kwargs = {"status": status, "error": error, "route": self._turn.route}
+            update.append(AIMessage(text, id=uuid.uuid4().hex, additional_kwargs=kwargs))
+        await self._graph.aupdate_state(self._config, {"messages": update}, as_node="agent")
 
-    async def _cancelled(self, message_id: str, call: dict[str, Any], status: Status) -> AnyMessage:
+    async def _unfinished(
+        self, message_id: str, call: dict[str, Any], status: Status
+    ) -> AnyMessage:
+        """The result of a call that has none: what the journal knows of it."""
         run = await self._journal.find(self.thread, message_id, call["id"])
         who = "by the user" if status == "cancelled" else "because the turn ended"
-        if run is None or run.outcome is not None:
+        if run is None:
             return result_of(call, f"Cancelled {who} before it ran.", "cancelled")
+        if run.outcome is not None:
+            return result_of(call, run.result or RESULT_LOST, run.outcome)
         await self._journal.end(self.thread, message_id, call["id"], "cancelled")
         text = f"Cancelled {who} while it ran; it may have been carried out."
         return result_of(call, text, "cancelled")

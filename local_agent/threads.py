@@ -114,8 +114,10 @@ def _approvals(
     # Imported here, because listing threads must not wait for LangGraph.
     from local_agent.memory.saver import StrictSerializer
 
-    for interrupt in StrictSerializer(db_path).loads_typed(row):
-        yield PendingApproval(interrupt.id, thread, interrupt.value, _time_of(checkpoint))
+    values = StrictSerializer(db_path).loads_typed(row)
+    for interrupt in values if isinstance(values, (list, tuple)) else ():
+        if hasattr(interrupt, "value"):  # other content is no interrupt of LangGraph
+            yield PendingApproval(interrupt.id, thread, interrupt.value, _time_of(checkpoint))
 
 
 def _tables(conn: sqlite3.Connection) -> set[str]:

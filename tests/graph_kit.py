@@ -68,6 +68,7 @@ class ScriptedTool:
     name: str
     read_only: bool = True
     server: str = "kit"
+    identity: str = "kit 1"
     description: str = "a tool"
     ran: list[dict[str, Any]] = field(default_factory=list)
     run: Callable[[Mapping[str, Any]], Any] | None = None

@@ -196,18 +196,6 @@ async def test_a_question_whose_result_is_stored(tmp_path: Path) -> None:
     assert pending_approvals(path) == []
 
 
-async def test_a_second_question_of_the_node(tmp_path: Path) -> None:
-    """When the first of two questions is answered the second waits."""
-    path = tmp_path / "memory.db"
-    async with open_memory(path) as memory:
-        graph = await ask(memory.saver, "t", questions=2)
-        assert [p.value for p in pending_approvals(path)] == [{"question": 0}]
-        await graph.ainvoke(Command(resume="yes"), config_of("t"), durability="sync")
-        assert [p.value for p in pending_approvals(path)] == [{"question": 1}]
-        await graph.ainvoke(Command(resume="yes"), config_of("t"), durability="sync")
-    assert pending_approvals(path) == []
-
-
 async def test_a_question_left_behind_does_not_wait(tmp_path: Path) -> None:
     """A question of an earlier checkpoint is over when the thread went on without it."""
     path = tmp_path / "memory.db"

@@ -23,7 +23,7 @@ from local_agent.cli.options import (
 )
 from local_agent.config import Settings
 from local_agent.errors import ThreadError, UsageError
-from local_agent.events import Decision, PendingCall
+from local_agent.events import Decision, PendingCall, pending_calls
 from local_agent.ui.approval import call_rows
 from local_agent.ui.lines import approval_line
 from local_agent.ui.sanitize import safe_write, visible
@@ -156,9 +156,19 @@ def _settings(ctx: click.Context, config: str | None, db: str | None) -> Setting
 
 
 def _waiting(settings: Settings) -> list[PendingApproval]:
+    """What waits. One that cannot be read is said and left out: it must not hide the others."""
     from local_agent.threads import pending_approvals
 
-    return pending_approvals(settings.db)
+    waiting = []
+    for one in pending_approvals(settings.db):
+        try:
+            pending_calls(one.value)
+        except ValueError:
+            text = f"warning: the approval of thread '{one.thread}' is damaged; it is left out."
+            safe_write(sys.stderr, visible(text, newlines=False) + "\n")
+            continue
+        waiting.append(one)
+    return waiting
 
 
 def _find(settings: Settings, approval: str) -> PendingApproval:
@@ -175,7 +185,7 @@ def _find(settings: Settings, approval: str) -> PendingApproval:
 
 
 def _calls(one: PendingApproval) -> list[PendingCall]:
-    return [PendingCall(**call) for call in one.value["calls"]]
+    return list(pending_calls(one.value))
 
 
 def _as_object(one: PendingApproval) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from local_agent.cli.opening import (
 from local_agent.cli.options import Run, is_terminal
 from local_agent.cli.stdin import read_all, read_prompts, read_whole
 from local_agent.cli.turns import Decide, Show, decide_unasked, run_turn
-from local_agent.errors import AgentError, ThreadError, UsageError
-from local_agent.events import Decisions, Event, Notice, TurnFinished
+from local_agent.errors import AgentError, ServerError, ThreadError, UsageError
+from local_agent.events import ApprovalRequested, Decisions, Event, Notice, TurnFinished
 from local_agent.session import Session
 from local_agent.ui.machine import JsonRenderer, StreamJsonRenderer
 from local_agent.ui.plain import NotesRenderer, PlainRenderer
@@ -85,9 +85,22 @@ async def run_decision(run: Run, thread: str, approval_id: str, decisions: Decis
         pending = await session.pending()
         if pending is None or pending.id != approval_id:
             raise ThreadError(f"Approval '{approval_id}' is no longer waiting.")
+        _check_servers(app, pending, decisions)
         await app.model.connect()
         events = session.resume(approval_id, decisions)
         return exit_code(await shown.turn(session, events, decide, run.settings.timeout))
+
+
+def _check_servers(app: App, pending: ApprovalRequested, decisions: Decisions) -> None:
+    """Raises `ServerError` when an approved call has no tool now: its approval is not used up."""
+    loaded = {tool.name for tool in app.servers.tools}
+    for call in pending.calls:
+        decision = decisions.get(call.call_id)
+        if decision is not None and decision.approve and call.name not in loaded:
+            raise ServerError(
+                f"The tool '{call.tool}' of server '{call.server}' is not loaded; nothing was run.",
+                "The approval still waits. See: agent servers test",
+            )
 
 
 async def _run_all(

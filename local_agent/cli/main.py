@@ -89,6 +89,8 @@ def app(
     ctx.obj = flags
     if ctx.invoked_subcommand is not None:
         return
+    if prompt is not None and not prompt.strip():
+        raise UsageError("The prompt of -p is empty.", "Write it behind -p, or use -p - for stdin.")
     if go_on and thread is not None:
         raise UsageError("--continue and --thread name different threads.", "Give one of them.")
     settings = trusted_settings(_last_thread(flags) if go_on else flags)

@@ -92,7 +92,7 @@ async def _follow(
                     approval = event
                 elif isinstance(event, TurnFinished):
                     finished = event
-            if approval is None:
+            if approval is None or finished is not None:
                 return finished
             left = (limit.when() or 0.0) - asyncio.get_running_loop().time()
             limit.reschedule(None)

@@ -7,6 +7,7 @@ as one text, so that audio, structured content and artifacts cannot be lost or s
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ class McpTool:
     name: str
     server: str
     original: str
+    identity: str
     description: str
     schema: Mapping[str, Any]
     read_only: bool
@@ -128,11 +130,18 @@ def unmatched_globs(server: Server) -> list[str]:
     ]
 
 
+def _identity(spec: ServerSpec) -> str:
+    """A digest of what is started or called: the same name may stand for another server later."""
+    place = json.dumps([spec.command, spec.args, spec.cwd, spec.url, spec.transport])
+    return hashlib.sha256(place.encode()).hexdigest()
+
+
 def _tool(server: Server, tool: types.Tool, adapted: BaseTool, name: str) -> McpTool:
     return McpTool(
         name=name,
         server=server.name,
         original=tool.name,
+        identity=_identity(server.spec),
         description=storable(tool.description or tool.title or ""),
         schema={"properties": {}, **storable_value(tool.inputSchema), "type": "object"},
         read_only=is_read_only(server.spec, tool),

@@ -19,6 +19,7 @@ from local_agent.memory.faults import (
     check_file,
     create_private,
     damaged,
+    not_a_database,
     too_new,
     translate,
 )
@@ -90,6 +91,9 @@ def _check_content(conn: sqlite3.Connection, path: Path) -> None:
     (version,) = conn.execute("PRAGMA user_version").fetchone()
     if version > VERSION:
         raise too_new(path, version)
+    active = "SELECT count(*) FROM sqlite_master WHERE type IN ('trigger', 'view')"
+    if conn.execute(active).fetchone() != (0,):
+        raise not_a_database(path)  # ours has neither, and they could answer for the person
     if path.stat().st_size <= CHECKED_BYTES:
         (first,) = conn.execute("PRAGMA quick_check(1)").fetchone()
         if first != "ok":

@@ -22,6 +22,7 @@ from local_agent.errors import StorageError
 from local_agent.memory.connection import Statements
 from local_agent.memory.faults import damaged
 
+RESUME = "__resume__"  # LangGraph's channel of answers to interrupts; it has no public name
 _READ = frozenset({"null", "bytes", "bytearray", "msgpack"})
 
 KEPT_HISTORIES = 2  # of threads that were used last; each is as large as its thread
@@ -114,7 +115,14 @@ class Saver(AsyncSqliteSaver):
         await self._statements.finish(super().adelete_thread(thread_id))
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        return await self._statements.finish(super().aget_tuple(config))
+        """As LangGraph's, without answers to interrupts: those count in the run they are given to.
+
+        One that was stored may come from elsewhere, or be of a run that did not get to use it.
+        """
+        found = await self._statements.finish(super().aget_tuple(config))
+        if found is None or not found.pending_writes:
+            return found
+        return found._replace(pending_writes=[w for w in found.pending_writes if w[1] != RESUME])
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
