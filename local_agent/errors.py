@@ -39,7 +39,9 @@ class AgentError(Exception):
         self.hint = hint
 
     def __str__(self) -> str:
-        return f"{self.message} {self.hint}".strip()
+        if not self.hint:
+            return self.message
+        return f"{self.message}{'' if self.message.endswith(('.', '!', '?')) else '.'} {self.hint}"
 
 
 class UsageError(AgentError):

@@ -16,7 +16,7 @@ from agent_graph import build_graph
 from agent_reply import Limits
 from context import Window
 from local_agent.approval import decide
-from local_agent.memory import open_memory
+from local_agent.memory import Memory, open_memory
 from local_agent.repair import repair
 from local_agent.seal import Seal
 from local_agent.session import Session
@@ -99,6 +99,7 @@ async def open_session(
     window: Window | None = None,
     thread: str = "t",
     key: bytes = b"k" * 32,
+    saver: Callable[[Memory], Any] = lambda memory: memory.saver,
 ) -> AsyncIterator[Session]:
     async with open_memory(path) as memory:
         graph = build_graph(
@@ -113,7 +114,7 @@ async def open_session(
             window=window or Window(8192),
             system_prompt="You are a test.",
             limits=Limits(max_steps=max_steps),
-            checkpointer=memory.saver,
+            checkpointer=saver(memory),
         )
         yield Session(
             graph,
