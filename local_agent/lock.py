@@ -84,6 +84,8 @@ def _lock(path: Path, thread: str) -> int:
 
 
 def _unusable(path: Path, exc: OSError) -> StorageError:
+    if exc.errno == errno.ENOSPC:
+        return StorageError(f"The disk is full: {path.parent}.", "Free some space and try again.")
     return StorageError(
         f"{path.parent} cannot be used: {exc.strerror or exc}.",
         "Check the rights of the folder, or use another database with --db.",

@@ -123,6 +123,11 @@ def _of_sqlite(exc: sqlite3.Error, path: Path | str) -> StorageError:
         return StorageError(
             f"The disk is full: {path} could not be saved.", "Free some space and try again."
         )
+    if code == sqlite3.SQLITE_IOERR:
+        return StorageError(
+            f"Reading or writing {path} failed ({text}).",
+            "Check the disk, the space on it, and limits on file sizes.",
+        )
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return damaged(path, text)
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
