@@ -253,8 +253,8 @@ def mend(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """A history that strict servers accept, whatever a crash or an older program left in state.
 
     Results stand directly behind their calls in call order, a call without a result gets one,
-    a result without a call goes, an empty answer goes, user messages in a row become one, all
-    content is text.
+    a result without a call goes, a prompt without an answer is marked as stopped, all content is
+    text.
     """
     out: list[AnyMessage] = []
     at = 0
@@ -285,20 +285,18 @@ def _answer(message: AIMessage, results: Mapping[str, ToolMessage]) -> list[AnyM
 
 
 def _append_answer(out: list[AnyMessage], message: AIMessage) -> None:
-    text = text_of(message.content).strip()
-    if not text and (not out or not isinstance(out[-1], ToolMessage)):
-        return
-    if out and isinstance(out[-1], AIMessage) and not out[-1].tool_calls:
+    text = text_of(message.content).strip() or STOPPED
+    if out and isinstance(out[-1], AIMessage):
         text = f"{text_of(out.pop().content)}\n\n{text}"
-    out.append(message.model_copy(update={"content": text or STOPPED}))
+    if out:
+        out.append(message.model_copy(update={"content": text}))
 
 
 def _append_prompt(out: list[AnyMessage], message: HumanMessage) -> None:
-    if out and isinstance(out[-1], HumanMessage):
-        joined = f"{text_of(out[-1].content)}\n\n{text_of(message.content)}"
-        out[-1] = out[-1].model_copy(update={"content": joined})
-        return
-    if out and isinstance(out[-1], ToolMessage):
+    # What is asked again after it failed is asked once; what was stopped is not a request any more.
+    if len(out) > 1 and out[-1].content == STOPPED and out[-2].content == message.content:
+        del out[-2:]
+    if out and not isinstance(out[-1], AIMessage):
         out.append(AIMessage(STOPPED, id=f"stop-{message.id}"))
     out.append(_as_text(message))
 

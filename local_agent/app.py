@@ -88,7 +88,7 @@ async def open_app(settings: Settings, say: Say) -> AsyncIterator[App]:
         window = Window(
             max_tokens=settings.context.max_tokens, reply_reserve=settings.context.reply_reserve
         )
-        model = LateModel(lambda: connect_chat(settings, stack, say), window, say)
+        model = LateModel(lambda: connect_chat(settings, stack, say), window, say, settings.timeout)
         for status in servers.status:
             if status.state == "failed":
                 say(f"Server '{status.name}' is not available: {status.reason}", "warning")

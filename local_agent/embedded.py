@@ -24,6 +24,7 @@ DEFAULT_CONTEXT = 8192
 """Tokens. What a small model trained for 32k and more still handles in memory: 230 MB for the
 1.5B that `agent model pull` fetches, 0.5 to 1 GB for a 7B."""
 
+LIBRARY = "xllamacpp==2026.10.11549"  # the extra `embedded`
 LOG_NAME = "embedded.log"
 _LOG_LIMIT = 1_000_000  # bytes; a start that finds more begins the file anew
 _PROGRESS_AFTER = (5, 5, 10, 20, 40, 80, 160, 320, 560)  # seconds between lines; 20 min in all
@@ -69,7 +70,7 @@ async def start_embedded(
     if importlib.util.find_spec("xllamacpp") is None:
         raise ConfigError(
             "The embedded model needs the package xllamacpp, which is not installed.",
-            "Install it: pip install 'local-agent[embedded]'",
+            f"Install it: pip install {LIBRARY}",
         )
     header = read_header(model_path)
     wish = {

@@ -8,6 +8,7 @@
     │   ├── ModelUnreachable       nothing listens, or it went away
     │   ├── ModelNotLoaded         it listens, but has no model to answer with
     │   ├── ModelTimeout           it took longer than the set time
+    │   │   └── TurnTimeout  124   that of --timeout, before the turn began
     │   ├── StreamBroken           the answer broke off; `partial` has what came
     │   └── ContextOverflow        the prompt is longer than the loaded context
     ├── StorageError           1   the database file
@@ -74,6 +75,12 @@ class ModelNotLoaded(ModelError):
 
 class ModelTimeout(ModelError):
     """No answer within the set time."""
+
+
+class TurnTimeout(ModelTimeout):
+    """The turn took longer than --timeout before the model was even there."""
+
+    exit_code = TIMEOUT
 
 
 class StreamBroken(ModelError):

@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, AnyMessage
 
 from context import UNKNOWN_CONTEXT, Window
 from local_agent.config import ModelSettings, Settings
-from local_agent.errors import ContextOverflow, ModelUnreachable
+from local_agent.errors import ContextOverflow, ModelUnreachable, TurnTimeout
 from local_agent.model import ChatModel, connect_model
 
 Say = Callable[[str, str], None]  # text, level: "info" or "warning"
@@ -24,18 +24,23 @@ Connect = Callable[[], Awaitable[ChatModel]]
 class LateModel:
     """The model, connected when it is first needed and again after it was unreachable.
 
-    Raises at `connect` what `connect_model` raises: the chat can start, and be typed at, before
-    there is a model server.
+    `limit` bounds connecting, in seconds. Raises at `connect` what `connect_model` raises: the
+    chat can start, and be typed at, before there is a model server.
     """
 
     overflow = ContextOverflow
 
     def __init__(
-        self, connect: Callable[[], Awaitable[ChatModel]], window: Window, say: Say
+        self,
+        connect: Callable[[], Awaitable[ChatModel]],
+        window: Window,
+        say: Say,
+        limit: float | None = None,
     ) -> None:
         self._connect = connect
         self._window = window
         self._say = say
+        self._limit = limit
         self._model: ChatModel | None = None
         self._lock = asyncio.Lock()
 
@@ -47,7 +52,11 @@ class LateModel:
         """Connect if that has not been done; tells the window the context length."""
         async with self._lock:
             if self._model is None:
-                self._model = await self._connect()
+                try:
+                    async with asyncio.timeout(self._limit):
+                        self._model = await self._connect()
+                except TimeoutError as exc:
+                    raise TurnTimeout(f"No model answered within {self._limit:g} seconds.") from exc
                 if self._model.context_length is None:
                     text = (
                         f"The server does not say how long its context is; {UNKNOWN_CONTEXT} "

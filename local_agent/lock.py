@@ -60,7 +60,8 @@ def _lock(path: Path, thread: str) -> int:
     """The descriptor of the locked file. Tries again where a leaving holder removed it."""
     for attempt in range(TRIES):
         try:
-            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for folder in (path.parent.parent, path.parent):  # the mode is the last one's only
+                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as exc:
             if isinstance(exc, FileNotFoundError | FileExistsError) and attempt + 1 < TRIES:

@@ -142,7 +142,7 @@ def side_by_side(*runs: Callable[[], Done]) -> list[Done]:
 def approval_id(parked: Done) -> str:
     """The id that a run which ended with 3 tells to decide."""
     assert parked.code == 3, parked
-    return parked.err.rpartition("agent approvals deny ")[2].strip(" .\n")
+    return parked.err.rpartition("agent approvals deny ")[2].split()[0].strip(".")
 
 
 def kill(process: subprocess.Popen[bytes]) -> Done:

@@ -286,7 +286,7 @@ async def test_a_second_overflow_is_a_plain_error(tmp_path: Path) -> None:
     assert len(model.asked) == 3
     assert second[-1].answer == "ok"
     assert messages[0].content == "long"
-    assert model.asked[2]["messages"][-1].content == "long\n\nshort"
+    assert [m.content for m in model.asked[2]["messages"][1:]] == ["long", "[stopped]", "short"]
 
 
 async def test_retry_asks_again_without_running_tools_again(tmp_path: Path) -> None:

@@ -620,10 +620,10 @@ def test_variables_are_filled_in_everywhere(load: Loader, here: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "env", "said"),
     [
-        ("command='c'\nenv={A='${MY_KEY}'}", {}, "server x: the variable MY_KEY is not set"),
-        ("command='${A}'\nargs=['${B}','${A}']", {}, "server x: the variables A, B are not set"),
-        ("command='c'\nargs=['${A-b}']", {}, "server x: a ${...} that is neither"),
-        ("command='c'\nargs=['${A']", {}, "server x: a ${...} that is neither"),
+        ("command='c'\nenv={A='${MY_KEY}'}", {}, "the variable MY_KEY is not set"),
+        ("command='${A}'\nargs=['${B}','${A}']", {}, "the variables A, B are not set"),
+        ("command='c'\nargs=['${A-b}']", {}, "a ${...} that is neither"),
+        ("command='c'\nargs=['${A']", {}, "a ${...} that is neither"),
         ("command='${A}'", {"A": " "}, "its command is empty"),
         ("url='${A}'", {"A": "TESTSECRET"}, "its url does not begin with http"),
         ("url='http://${A}/'", {"A": ""}, "its url names no host"),

@@ -241,7 +241,32 @@ def test_mend_gives_a_lost_call_its_result_and_drops_strays() -> None:
         "",
         "[no result: interrupted]",
         "[stopped]",
-        "b\n\nc",
+        "b",
+        "[stopped]",
+        "c",
+    ]
+
+
+def test_a_stopped_prompt_is_no_open_request() -> None:
+    """What the user stopped is marked so; what failed and is asked again is asked once."""
+    failed = AIMessage("", additional_kwargs={"status": "error"}, id="f1")
+    stopped = AIMessage("", additional_kwargs={"status": "cancelled"}, id="f2")
+    messages: list[AnyMessage] = [
+        HumanMessage("hi", id="h1"),
+        failed,
+        HumanMessage("hi", id="h2"),
+        AIMessage("hello", id="a2"),
+        HumanMessage("commit everything", id="h3"),
+        stopped,
+        HumanMessage("what is the status?", id="h4"),
+    ]
+
+    assert [m.content for m in mend(messages)] == [
+        "hi",
+        "hello",
+        "commit everything",
+        "[stopped]",
+        "what is the status?",
     ]
 
 

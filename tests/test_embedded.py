@@ -15,6 +15,7 @@ import stat
 import struct
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ import pytest
 from local_agent.config import ModelSettings
 from local_agent.embedded import (
     DEFAULT_CONTEXT,
+    LIBRARY,
     LOG_NAME,
     resolve_embedded,
     start_embedded,
@@ -180,7 +182,7 @@ async def test_without_the_library_the_extra_is_named(
     """Where xllamacpp is not installed, the line says what to install."""
     monkeypatch.setattr(sys, "path", [p for p in sys.path if "site-packages" not in p])
 
-    with pytest.raises(ConfigError, match=r"pip install 'local-agent\[embedded\]'"):
+    with pytest.raises(ConfigError, match=r"pip install xllamacpp=="):
         async with start_embedded(gguf(tmp_path / "m.gguf"), log_dir=tmp_path):
             pass
 
@@ -391,3 +393,10 @@ async def test_the_small_model_calls_a_tool_and_answers_from_its_result(tmp_path
     # All of the first prompt; what the model wrote itself may be cut differently into tokens.
     assert answered["timings"]["cache_n"] >= first["cache_n"] + first["prompt_n"]
     assert not greeted["choices"][0]["message"].get("tool_calls")
+
+
+def test_the_library_that_is_named_is_that_of_the_extra() -> None:
+    """The version in the hint is the one that the extra `embedded` pins."""
+    project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))
+
+    assert project["project"]["optional-dependencies"]["embedded"] == [LIBRARY]

@@ -52,7 +52,9 @@ def test_every_server_is_started_and_gets_a_line(tmp_path: Path) -> None:
     assert lines[0].startswith("good: ready in ")
     assert lines[0].endswith(" s, 2 tools: look (read), make (write)")
     assert lines[1].startswith("bad: failed after ")
-    assert lines[1].endswith(" s: its command no-such-command was not found")
+    assert lines[1].endswith(
+        " s: its command no-such-command was not found: install it, or give its path"
+    )
 
 
 def test_one_server_is_chosen_by_its_name(tmp_path: Path) -> None:

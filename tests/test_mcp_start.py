@@ -36,7 +36,10 @@ async def test_a_server_that_cannot_start_leaves_the_others(tmp_path: Path) -> N
 
     assert reasons == {
         "good": ("ready", ""),
-        "bad1": ("failed", "its command no-such-command-anywhere was not found"),
+        "bad1": (
+            "failed",
+            "its command no-such-command-anywhere was not found: install it, or give its path",
+        ),
         "bad2": ("failed", "cannot be reached at http://127.0.0.1:9/mcp"),
         "bad3": ("failed", f"its command {tmp_path} is a folder"),
         "bad4": ("failed", "TOKEN is not set"),

@@ -110,7 +110,7 @@ def test_what_decides_unasked(tmp_path: Path, scripted: Start) -> None:
 
 
 def test_an_approval_while_something_is_down(tmp_path: Path, scripted: Start) -> None:
-    """A03: without the model server it keeps waiting; without the tool the model is told so."""
+    """A03: without the model server or the tool it keeps waiting; a no is possible all the same."""
     server = scripted([write(), Say("A pity."), Say("Fine.")])
     program = Program(tmp_path, server.base_url)
     found = approval_id(program.run("-p", "note milk"))
@@ -122,7 +122,9 @@ def test_an_approval_while_something_is_down(tmp_path: Path, scripted: Start) ->
 
     program.config.write_text(program.config.read_text().replace("command = ", "command = 'x' #"))
     gone = program.run("approvals", "approve", found)
-    assert (gone.code, gone.out) == (0, "A pity.\n")
+    assert (gone.code, gone.out, "still waits" in gone.err) == (1, "", True)
+    refused = program.run("approvals", "deny", found)
+    assert (refused.code, refused.out) == (0, "A pity.\n")
     assert "is not there any more" in text_of(server.requests[-1])[-1]
     assert program.run("-q", "-p", "next").out == "Fine.\n"
     assert (program.run("approvals", "list").out, server.refused) == ("", [])

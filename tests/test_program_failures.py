@@ -79,7 +79,8 @@ def test_a_turn_that_the_model_server_fails(tmp_path: Path, scripted: Start) -> 
     server.replies = lambda body: Say("fine")
     done = program.run("-q", "-p", "three")
     assert (done.code, done.out, done.err) == (0, "fine\n", "")
-    assert text_of(server.requests[-1]) == ["user: one\n\nthree"]  # roles have to take turns
+    sent = ["user: one", "assistant: [stopped]", "user: three"]  # roles have to take turns
+    assert text_of(server.requests[-1]) == sent
     assert server.refused == []
     assert "VRAM" not in str(server.requests)  # nobody said that in the conversation
 

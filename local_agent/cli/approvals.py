@@ -12,10 +12,12 @@ import click
 from local_agent.cli.options import (
     Output,
     Run,
+    base_url_option,
     config_option,
     db_option,
     flags_of,
     json_option,
+    model_option,
     output_option,
     quiet_option,
     trusted_settings,
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from local_agent.threads import PendingApproval
 
 ROW_COLUMNS = 100
+SHORTEST = 6  # digits of an id: a slip of the finger must not approve anything
 
 
 @click.group()
@@ -86,6 +89,8 @@ def show(
 @click.option("--for-thread", is_flag=True, help="And the same tools later in this thread.")
 @config_option
 @db_option
+@model_option
+@base_url_option
 @output_option
 @quiet_option
 @click.pass_context
@@ -100,9 +105,10 @@ def approve(
     db: str | None,
     output: Output,
     quiet: bool,
+    **given: Any,
 ) -> None:
     """Run the calls and go on with the turn."""
-    settings = _settings(ctx, config, db)
+    settings = _settings(ctx, config, db, **given)
     one = _find(settings, approval)
     calls = _calls(one)
     chosen = set(call or range(1, len(calls) + 1))
@@ -121,6 +127,8 @@ def approve(
 @click.option("--reason", default="", help="The model reads it.")
 @config_option
 @db_option
+@model_option
+@base_url_option
 @output_option
 @quiet_option
 @click.pass_context
@@ -134,9 +142,10 @@ def deny(
     db: str | None,
     output: Output,
     quiet: bool,
+    **given: Any,
 ) -> None:
     """Refuse the calls and go on with the turn."""
-    settings = _settings(ctx, config, db)
+    settings = _settings(ctx, config, db, **given)
     one = _find(settings, approval)
     decisions = {call.call_id: Decision(False, typed(reason) or "") for call in _calls(one)}
     _decide(Run(settings, output, quiet), one, decisions)
@@ -151,8 +160,8 @@ def _decide(run: Run, one: PendingApproval, decisions: dict[str, Decision]) -> N
     raise click.exceptions.Exit(asyncio.run(run_decision(run, one.thread, one.id, decisions)))
 
 
-def _settings(ctx: click.Context, config: str | None, db: str | None) -> Settings:
-    return trusted_settings(flags_of(ctx, config=config, db=db))
+def _settings(ctx: click.Context, config: str | None, db: str | None, **given: Any) -> Settings:
+    return trusted_settings(flags_of(ctx, config=config, db=db, **given))
 
 
 def _waiting(settings: Settings) -> list[PendingApproval]:
@@ -173,7 +182,11 @@ def _waiting(settings: Settings) -> list[PendingApproval]:
 
 def _find(settings: Settings, approval: str) -> PendingApproval:
     """The waiting approval whose id begins with `approval`. Raises `ThreadError`."""
-    found = [one for one in _waiting(settings) if one.id.startswith(approval)] if approval else []
+    if len(approval) < SHORTEST:
+        raise UsageError(
+            f"'{approval}' is too short for an id.", f"Type {SHORTEST} or more digits."
+        )
+    found = [one for one in _waiting(settings) if one.id.startswith(approval)]
     if not found:
         raise ThreadError(
             f"No approval '{approval}' is waiting: it was decided already, or never was.",

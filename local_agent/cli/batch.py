@@ -35,7 +35,7 @@ class Shown:
 
     def __init__(self, run: Run) -> None:
         self.renderer = _renderer(run)
-        self.notes = NotesRenderer(sys.stderr, quiet=run.quiet)
+        self.notes = NotesRenderer(sys.stderr, quiet=run.quiet, options=run.given)
         show = self.renderer.show
         self._show = with_figures(show, self.notes.show) if run.verbose else show
 
@@ -158,12 +158,12 @@ async def _prompts(run: Run, shown: Shown) -> AsyncIterator[str]:
 
 def _renderer(run: Run) -> Renderer:
     if run.output == "json":
-        return JsonRenderer(sys.stdout, sys.stderr, quiet=run.quiet)
+        return JsonRenderer(sys.stdout, sys.stderr, quiet=run.quiet, options=run.given)
     if run.output == "stream-json":
-        return StreamJsonRenderer(sys.stdout, sys.stderr, quiet=run.quiet)
+        return StreamJsonRenderer(sys.stdout, sys.stderr, quiet=run.quiet, options=run.given)
     if is_terminal(sys.stdout):
-        return TerminalRenderer(make_console(), quiet=run.quiet)
-    return PlainRenderer(sys.stdout, sys.stderr, quiet=run.quiet)
+        return TerminalRenderer(make_console(), quiet=run.quiet, options=run.given)
+    return PlainRenderer(sys.stdout, sys.stderr, quiet=run.quiet, options=run.given)
 
 
 def _decide(run: Run, renderer: Renderer) -> Decide:

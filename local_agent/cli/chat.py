@@ -43,7 +43,7 @@ class Chat:
         self._stack = stack
         self._thread_stack = AsyncExitStack()
         self._prompt = ChatPrompt(history=None if settings.ephemeral else settings.history_file)
-        self._renderer = TerminalRenderer(make_console(), quiet=run.quiet)
+        self._renderer = TerminalRenderer(make_console(), quiet=run.quiet, options=run.given)
         self._show: Show = self._renderer.show
         self._app: App | None = None
         self._session: Session | None = None

@@ -7,14 +7,21 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
 from local_agent import errors
 from local_agent.cli.loading import import_stack
-from local_agent.cli.options import flags_of, json_option
-from local_agent.config import Settings, load_settings
+from local_agent.cli.options import (
+    base_url_option,
+    config_option,
+    db_option,
+    flags_of,
+    json_option,
+    model_option,
+)
+from local_agent.config import Flags, Settings, load_settings
 from local_agent.errors import AgentError
 from local_agent.trust import NeedsTrust, check_trust, refusal
 from local_agent.ui.sanitize import safe_write, visible
@@ -43,11 +50,15 @@ class Finding:
 
 
 @click.command()
+@config_option
+@db_option
+@model_option
+@base_url_option
 @json_option
 @click.pass_context
-def doctor(ctx: click.Context, as_json: bool) -> None:
+def doctor(ctx: click.Context, /, *, as_json: bool, **given: Any) -> None:
     """Check configuration, database, model and MCP servers; exit 1 if anything fails."""
-    findings = asyncio.run(_examine(ctx, as_json))
+    findings = asyncio.run(_examine(flags_of(ctx, **given), as_json))
     if as_json:
         rows = [asdict(finding) for finding in findings]
         safe_write(sys.stdout, json.dumps({"schema_version": 1, "findings": rows}) + "\n")
@@ -55,9 +66,9 @@ def doctor(ctx: click.Context, as_json: bool) -> None:
     ctx.exit(errors.FAILED if failed else errors.OK)
 
 
-async def _examine(ctx: click.Context, as_json: bool) -> list[Finding]:
+async def _examine(flags: Flags, as_json: bool) -> list[Finding]:
     findings = []
-    async for finding in _findings(ctx):
+    async for finding in _findings(flags):
         findings.append(finding)
         if not as_json:
             mark = {"ok": "ok  ", "warning": "warn", "failed": "FAIL"}[finding.state]
@@ -66,12 +77,12 @@ async def _examine(ctx: click.Context, as_json: bool) -> list[Finding]:
     return findings
 
 
-async def _findings(ctx: click.Context) -> AsyncIterator[Finding]:
+async def _findings(flags: Flags) -> AsyncIterator[Finding]:
     import os
     from pathlib import Path
 
     try:
-        settings = load_settings(flags_of(ctx), os.environ, Path.cwd())
+        settings = load_settings(flags, os.environ, Path.cwd())
     except AgentError as exc:
         yield Finding("configuration", "failed", str(exc))
         return
@@ -114,7 +125,7 @@ async def _model(settings: Settings) -> AsyncIterator[Finding]:
 
     async with AsyncExitStack() as stack:
         try:
-            chat = await connect_chat(settings, stack, lambda text, level: None)
+            chat = await connect_chat(settings, stack, _tell)
         except AgentError as exc:
             yield Finding("model server", "failed", str(exc))
             return
@@ -132,6 +143,11 @@ async def _model(settings: Settings) -> AsyncIterator[Finding]:
             return
         yield _streams(len(pieces))
         yield _calls(bool(reply.additional_kwargs.get("raw_tool_calls")))
+
+
+def _tell(text: str, level: str) -> None:
+    """What takes its time is said while it does."""
+    safe_write(sys.stderr, visible(text, newlines=False) + "\n")
 
 
 def _context(length: int | None) -> Finding:

@@ -16,9 +16,11 @@ from local_agent import __version__, errors
 from local_agent.cli.options import (
     Output,
     Run,
+    base_url_option,
     config_option,
     db_option,
     is_terminal,
+    model_option,
     output_option,
     quiet_option,
     trusted_settings,
@@ -54,12 +56,10 @@ class Agent(click.Group):
 @click.option("--prompt", "-p", metavar="TEXT", help="One prompt; - reads it from stdin.")
 @config_option
 @db_option
-@click.option(
-    "--model", metavar="NAME", help="The model; embedded or embedded:FILE starts one itself."
-)
-@click.option("--base-url", metavar="URL", help="The model server.")
+@model_option
+@base_url_option
 @click.option("--route", metavar="NAME", help="Keep to one route.")
-@click.option("--max-steps", type=int, metavar="N", help="Model calls of one turn.")
+@click.option("--max-steps", type=int, metavar="N", help="Model calls of a turn.")
 @click.option("--timeout", type=float, metavar="SECONDS", help="For one turn.")
 @click.option("--on-approval", metavar="ask|park|deny|allow", help="What becomes of a write.")
 @output_option
@@ -154,7 +154,7 @@ def run(argv: list[str]) -> int:
         if isinstance(exc, click.exceptions.NoArgsIsHelpError):  # its message is the whole help
             safe_write(sys.stderr, exc.format_message() + "\n")
             return errors.USAGE
-        _complain(f"{exc.format_message()} Try: agent --help")
+        _complain(_usage(exc))
         return errors.USAGE
     except (BrokenPipeError, SystemExit):  # click makes the second of the first
         discard_output(sys.stdout)
@@ -169,6 +169,15 @@ def run(argv: list[str]) -> int:
             discard_output(sys.stdout)
         _complain(f"Unexpected: {type(exc).__name__}: {exc} (-v shows where)")
         return errors.FAILED
+
+
+def _usage(exc: click.ClickException) -> str:
+    """What is wrong with the command line, and where to look."""
+    context = getattr(exc, "ctx", None)
+    text, command = exc.format_message(), context.command_path if context else "agent"
+    if text.startswith("No such command"):
+        text += f' A prompt goes behind -p: {command} -p "TEXT".' if command == "agent" else ""
+    return f"{text} Try: {command} --help"
 
 
 def _complain(text: str) -> None:

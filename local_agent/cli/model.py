@@ -9,14 +9,22 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from local_agent import weights
-from local_agent.cli.options import flags_of, is_terminal, json_option, trusted_settings
+from local_agent.cli.options import (
+    base_url_option,
+    config_option,
+    flags_of,
+    is_terminal,
+    json_option,
+    trusted_settings,
+)
 from local_agent.config import ModelSettings
-from local_agent.errors import ModelError, UsageError
+from local_agent.embedded import LIBRARY
+from local_agent.errors import ModelError, ModelUnreachable, UsageError
 from local_agent.ui.sanitize import safe_write, visible
 
 if TYPE_CHECKING:
@@ -57,13 +65,15 @@ def pull(ctx: click.Context, yes: bool, if_needed: bool) -> None:
 
 
 @model.command("list")
+@config_option
+@base_url_option
 @json_option
 @click.pass_context
-def list_(ctx: click.Context, as_json: bool) -> None:
+def list_(ctx: click.Context, /, *, as_json: bool, **given: Any) -> None:
     """List what the model server offers, and the context length each model is loaded with."""
     from local_agent.model import list_models
 
-    settings = trusted_settings(flags_of(ctx)).model
+    settings = trusted_settings(flags_of(ctx, **given)).model
     if settings.name == "embedded":
         raise UsageError("The embedded server has the one model.", "Leave --model out.")
     found = asyncio.run(list_models(settings))
@@ -97,9 +107,11 @@ def _answering(settings: ModelSettings) -> str:
 
     try:
         asyncio.run(list_models(settings))
-    except ModelError:
+    except ModelUnreachable:
         return ""
-    return settings.base_url
+    except ModelError:
+        pass  # something is there; what is wrong with it, the first turn says
+    return settings.address
 
 
 def _ask() -> None:
@@ -135,5 +147,5 @@ def _pull(dest: Path) -> None:
 
 def _next_step() -> str:
     if importlib.util.find_spec("xllamacpp") is None:
-        return "Next: pip install 'local-agent[embedded]', then: agent --model embedded"
+        return f"Next: pip install {LIBRARY}, then: agent --model embedded"
     return "Next: agent --model embedded"

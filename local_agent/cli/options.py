@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import os
+import shlex
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +31,10 @@ def _check_output(ctx: click.Context, param: click.Parameter, value: str) -> str
 
 config_option = click.option("--config", metavar="FILE", help="The configuration file.")
 db_option = click.option("--db", metavar="PATH", help="The database file.")
+model_option = click.option(
+    "--model", metavar="NAME", help="The model; embedded or embedded:FILE starts one itself."
+)
+base_url_option = click.option("--base-url", metavar="URL", help="The model server.")
 json_option = click.option("--json", "as_json", is_flag=True, help="JSON.")
 quiet_option = click.option("--quiet", "-q", is_flag=True, help="Answers only.")
 output_option = click.option(
@@ -50,6 +56,22 @@ class Run:
     quiet: bool = False
     verbose: bool = False
     prompt: str | None = None
+
+    @property
+    def given(self) -> str:
+        """The options that were given and lead a later command to the same place and model."""
+        settings = self.settings
+        given = {
+            "--config": ("config_path", settings.config_path),
+            "--db": ("db", settings.db),
+            "--model": ("model.name", settings.model.name),
+            "--base-url": ("model.base_url", settings.model.address),
+        }
+        words: list[str] = []
+        for option, (key, value) in given.items():
+            if settings.origins.get(key) == option:
+                words += [option, str(value)]
+        return subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
 
 
 def flags_of(ctx: click.Context, **given: Any) -> Flags:

@@ -51,7 +51,7 @@ def server_spec(
         url=url,
         transport=table.get("transport", "http" if url else "stdio"),
         headers=headers,
-        problem=f"server {name}: {problem}" if problem else "",
+        problem=problem,
         secrets=tuple(sorted({s for s in secrets if s and s not in filler.public})),
         **rest,
     )

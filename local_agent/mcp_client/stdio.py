@@ -103,7 +103,8 @@ async def _start(spec: ServerSpec, stderr: IO[bytes]) -> Process:
             start_new_session=True,  # Ctrl-C at our terminal is not meant for servers
         )
     except FileNotFoundError as exc:
-        raise ServerError(f"its command {spec.command} was not found") from exc
+        what = "arguments go into args" if " " in spec.command else "install it, or give its path"
+        raise ServerError(f"its command {spec.command} was not found: {what}") from exc
     except PermissionError as exc:
         what = "is a folder" if Path(command).is_dir() else "may not be executed"
         raise ServerError(f"its command {spec.command} {what}") from exc

@@ -91,6 +91,9 @@ def _check_content(conn: sqlite3.Connection, path: Path) -> None:
     (version,) = conn.execute("PRAGMA user_version").fetchone()
     if version > VERSION:
         raise too_new(path, version)
+    tables = {name for (name,) in conn.execute("SELECT name FROM sqlite_master")}
+    if tables and not tables & {"checkpoints", "agent_threads"}:
+        raise not_a_database(path)  # it is another program's
     active = "SELECT count(*) FROM sqlite_master WHERE type IN ('trigger', 'view')"
     if conn.execute(active).fetchone() != (0,):
         raise not_a_database(path)  # ours has neither, and they could answer for the person

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -87,11 +88,19 @@ def choose(found: Found, settings: ModelSettings) -> ModelInfo:
     """The model to talk to: the named one, or the one that is loaded.
 
     A name the server does not list is used as it stands: some serve whatever name they are asked
-    for, some load it when it is. Raises ConfigError if several are loaded and none is named,
+    for; not LM Studio. Raises ConfigError if several are loaded and none is named,
     ModelNotLoaded if none is.
     """
     if settings.name:
-        return found.named(settings.name) or ModelInfo(settings.name)
+        named = found.named(settings.name)
+        if named is None and found.kind == "lmstudio":  # it lists all that it could load
+            names = ", ".join(model.name for model in found.models) or "none"
+            near = difflib.get_close_matches(settings.name, names.split(", "), n=1)
+            raise ConfigError(
+                f"There is no model '{settings.name}' at {settings.address}; there are: {names}.",
+                f"Did you mean {near[0]}?" if near else "Name one of them.",
+            )
+        return named or ModelInfo(settings.name)
     loaded = found.loaded
     if len(loaded) > 1:
         # A server that lists all it has without saying what each is for.
@@ -129,7 +138,7 @@ class _Asker:
         status, body = await self._get(self.settings.base_url.rstrip("/") + "/models")
         if status == 200 and isinstance(body, Mapping) and not body.get("error"):
             return body
-        if status == 404 or not isinstance(body, Mapping):
+        if status == 404 or (status == 200 and not isinstance(body, Mapping)):
             raise wrong_path(base_url)
         secrets = (self.settings.api_key, *self.settings.secrets)
         raise from_status(status, body, base_url=base_url, secrets=secrets)

@@ -38,12 +38,13 @@ def approval_line(name: str, args: Mapping[str, Any]) -> str:
     return f"⏸ approval: {one_line(name)}({format_args(args)})"
 
 
-def approval_help(approval_id: str) -> str:
-    """How to decide a parked approval."""
+def approval_help(approval_id: str, options: str = "") -> str:
+    """How to decide a parked approval; `options` are what the commands need to find it."""
     shown = one_line(approval_id)[:12]  # as many digits tell it from any other
+    tail = f"{shown} {one_line(options)}".rstrip()
     return (
-        f"Approval {shown} is waiting: agent approvals show {shown}, "
-        f"then agent approvals approve {shown} or agent approvals deny {shown}."
+        f"Approval {shown} is waiting: agent approvals show {tail}, "
+        f"then agent approvals approve {tail} or agent approvals deny {tail}."
     )
 
 

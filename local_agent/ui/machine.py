@@ -32,10 +32,15 @@ class JsonRenderer:
     """
 
     def __init__(
-        self, out: TextIO | None, err: TextIO | None = None, *, quiet: bool = False
+        self,
+        out: TextIO | None,
+        err: TextIO | None = None,
+        *,
+        quiet: bool = False,
+        options: str = "",
     ) -> None:
         self._out = out
-        self._notes = NotesRenderer(err, quiet=quiet)
+        self._notes = NotesRenderer(err, quiet=quiet, options=options)
 
     def show(self, event: Event) -> None:
         """Write the object, if this event is the last of its turn."""
@@ -52,10 +57,15 @@ class StreamJsonRenderer:
     """
 
     def __init__(
-        self, out: TextIO | None, err: TextIO | None = None, *, quiet: bool = False
+        self,
+        out: TextIO | None,
+        err: TextIO | None = None,
+        *,
+        quiet: bool = False,
+        options: str = "",
     ) -> None:
         self._out = out
-        self._notes = NotesRenderer(err, quiet=quiet)
+        self._notes = NotesRenderer(err, quiet=quiet, options=options)
 
     def init(self, *, thread: str, tools: int, model: str) -> None:
         """The first line: the thread's name, how many tools are loaded, and the model's name."""

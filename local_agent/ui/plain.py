@@ -24,9 +24,10 @@ class NotesRenderer:
     when nobody reads `err` any more.
     """
 
-    def __init__(self, err: TextIO | None, *, quiet: bool = False) -> None:
+    def __init__(self, err: TextIO | None, *, quiet: bool = False, options: str = "") -> None:
         self._err = err
         self._quiet = quiet
+        self._options = options
 
     def show(self, event: Event) -> None:
         """Write the lines that belong to this event, if any."""
@@ -45,7 +46,7 @@ class NotesRenderer:
             case Notice():
                 self._write(f"{event.level}: {visible(event.text)}")
             case TurnFinished():
-                for line in ending_lines(event):
+                for line in ending_lines(event, self._options):
                     self._write(line)
             case _:
                 pass
@@ -66,9 +67,16 @@ class PlainRenderer:
     caller ends quietly then, after `sanitize.discard_output(sys.stdout)`.
     """
 
-    def __init__(self, out: TextIO | None, err: TextIO | None, *, quiet: bool = False) -> None:
+    def __init__(
+        self,
+        out: TextIO | None,
+        err: TextIO | None,
+        *,
+        quiet: bool = False,
+        options: str = "",
+    ) -> None:
         self._out = out
-        self._notes = NotesRenderer(err, quiet=quiet)
+        self._notes = NotesRenderer(err, quiet=quiet, options=options)
 
     def show(self, event: Event) -> None:
         """Write what this event brings."""
@@ -78,8 +86,11 @@ class PlainRenderer:
         self._notes.show(event)
 
 
-def ending_lines(event: TurnFinished) -> list[str]:
-    """What is said at the end of a turn beside its answer; nothing for one that went well."""
+def ending_lines(event: TurnFinished, options: str = "") -> list[str]:
+    """What is said at the end of a turn beside its answer; nothing for one that went well.
+
+    `options` are those that a later command on the same thread needs.
+    """
     match event.status:
         case "error":
             return [f"error: {visible(event.error or 'the turn failed')}"]
@@ -88,7 +99,7 @@ def ending_lines(event: TurnFinished) -> list[str]:
         case "cancelled":
             return [visible(event.error or "Stopped. What was there is kept.")]
         case "approval_required" if event.approval_id:
-            return [lines.approval_help(event.approval_id)]
+            return [lines.approval_help(event.approval_id, options)]
         case "step_limit":
             return [f"warning: {visible(event.error or 'stopped at the step limit')}"]
         case _:

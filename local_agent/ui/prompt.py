@@ -262,7 +262,7 @@ def _history(path: Path | None) -> History:
     if path is None:
         return InMemoryHistory()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         os.close(os.open(path, os.O_CREAT | os.O_APPEND | os.O_RDWR, 0o600))
     except OSError:
         return InMemoryHistory()

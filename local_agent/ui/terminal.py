@@ -67,11 +67,13 @@ class TerminalRenderer:
         *,
         asks: bool = True,
         quiet: bool = False,
+        options: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._console = console
         self._asks = asks
         self._quiet = quiet
+        self._options = options
         self._clock = clock
         self._escapes = console.color_system is not None and not console.legacy_windows
         self._text = StreamSanitizer()
@@ -156,7 +158,7 @@ class TerminalRenderer:
             self._stream("answer", event.answer)
         self.end_turn()
         self._said.clear()
-        for line in ending_lines(event):
+        for line in ending_lines(event, self._options):
             self._line(line, "red" if event.status in {"error", "timeout"} else "yellow")
 
     def _stream(self, kind: str, text: str) -> None:
