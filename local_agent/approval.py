@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
-
-class CheckedTool(Protocol):
-    @property
-    def server(self) -> str: ...
-    @property
-    def original(self) -> str: ...
-    @property
-    def read_only(self) -> bool: ...
+from agent_ports import Tool
 
 
 def decide(
-    tool: CheckedTool, args: Mapping[str, Any], allowed: Sequence[str]
+    tool: Tool, args: Mapping[str, Any], allowed: Sequence[str]
 ) -> Literal["allow", "ask", "deny"]:
     """A read runs; a write runs if the person allowed that tool for this thread, else it asks.
 

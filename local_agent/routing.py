@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langchain_core.messages.ai import UsageMetadata
 
+from agent_ports import Tool
 from context import Window, clip, text_of
 from local_agent.config import RouteSpec
 from local_agent.errors import ConfigError, ModelError
@@ -25,19 +26,6 @@ INSTRUCTION = """Sort the user's newest message into one of these topics.
 {topics}
 Take {general} for greetings, thanks, small talk, general knowledge and questions about what was \
 already said. Answer with JSON: {{"route": "<topic>"}}"""
-
-
-class RoutedTool(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def server(self) -> str: ...
-    @property
-    def original(self) -> str: ...
-    @property
-    def description(self) -> str: ...
-    @property
-    def schema(self) -> Mapping[str, Any]: ...
 
 
 class RouterModel(Protocol):
@@ -57,7 +45,7 @@ class Routes:
     tools: Mapping[str, Sequence[str]]
 
 
-def routes_of(specs: Sequence[RouteSpec], tools: Sequence[RoutedTool]) -> Routes:
+def routes_of(specs: Sequence[RouteSpec], tools: Sequence[Tool]) -> Routes:
     """The configured routes, or without any one for each server; `general` and `all` always."""
     descriptions: dict[str, str] = {}
     members: dict[str, Sequence[str]] = {}
@@ -74,7 +62,7 @@ def routes_of(specs: Sequence[RouteSpec], tools: Sequence[RoutedTool]) -> Routes
     return Routes(descriptions, members)
 
 
-def _matches(tool: RoutedTool, globs: Sequence[str]) -> bool:
+def _matches(tool: Tool, globs: Sequence[str]) -> bool:
     names = (tool.name, tool.original, f"{tool.server}/{tool.original}")
     return any(fnmatchcase(name, glob) for glob in globs for name in names)
 

@@ -25,11 +25,8 @@ SCHEMA_VERSION = 1
 _ENDED_EARLY = {"cancelled": "interrupted", "timeout": "the turn took longer than --timeout"}
 
 
-class JsonRenderer:
-    """`--output json`: one object on `out` when a turn is over; with `err`, the notes there.
-
-    Raises BrokenPipeError when nobody reads `out` any more.
-    """
+class _Renderer:
+    """What both forms have: JSON goes to `out`; with `err`, the notes go there."""
 
     def __init__(
         self,
@@ -41,6 +38,13 @@ class JsonRenderer:
     ) -> None:
         self._out = out
         self._notes = NotesRenderer(err, quiet=quiet, options=options)
+
+
+class JsonRenderer(_Renderer):
+    """`--output json`: one object on `out` when a turn is over; with `err`, the notes there.
+
+    Raises BrokenPipeError when nobody reads `out` any more.
+    """
 
     def show(self, event: Event) -> None:
         """Write the object, if this event is the last of its turn."""
@@ -49,23 +53,12 @@ class JsonRenderer:
         self._notes.show(event)
 
 
-class StreamJsonRenderer:
+class StreamJsonRenderer(_Renderer):
     """`--output stream-json`: one event a line on `out`; with `err`, the notes there.
 
     The model's reasoning has no type of its own in the format and is left out.
     Raises BrokenPipeError when nobody reads `out` any more.
     """
-
-    def __init__(
-        self,
-        out: TextIO | None,
-        err: TextIO | None = None,
-        *,
-        quiet: bool = False,
-        options: str = "",
-    ) -> None:
-        self._out = out
-        self._notes = NotesRenderer(err, quiet=quiet, options=options)
 
     def init(self, *, thread: str, tools: int, model: str) -> None:
         """The first line: the thread's name, how many tools are loaded, and the model's name."""
