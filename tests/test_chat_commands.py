@@ -18,7 +18,7 @@ Scripted = Callable[..., ScriptedServer]
 # What is typed, and what is shown then.
 COMMANDS = (
     ("/help", "/quit"),
-    ("/model", "Not connected yet; the server is http://127.0.0.1:"),
+    ("/model", "scripted-7b with a context of 8192 tokens."),
     ("/tools", "read   echo  (echo)  Give the text back."),
     ("/servers", "echo  ready  8 tools"),
     ("/threads", "No thread is saved yet."),

@@ -130,6 +130,17 @@ class Chat:
             self._show = with_figures(self._renderer.show, self._renderer.show)
         self._app = await self._stack.enter_async_context(open_app(self._run.settings, self._say))
         await self._enter(self._run.settings.thread)
+        # While the first prompt is typed: what is wrong is known before it is sent, and an embedded
+        # model has loaded by then.
+        warming = asyncio.ensure_future(self._warm_up())
+        self._stack.push_async_callback(_cancelled, warming)
+
+    async def _warm_up(self) -> None:
+        assert self._app is not None
+        try:
+            await self._app.model.connect()
+        except AgentError as exc:
+            self._say(str(exc), "warning")
 
     async def _enter(self, thread: str) -> None:
         """Hold `thread` instead of the one before. Raises `ThreadError`, keeping the one before."""
@@ -258,6 +269,8 @@ class Chat:
         elif command.name in ("thread", "new"):
             await self._change_thread(command)
         else:
+            if command.name == "model":
+                await self._waited(asyncio.ensure_future(self._app.model.connect()), "connecting")
             self._prompt.write(run_command(command, self._app, self._session) + "\n")
 
     async def _change_thread(self, command: Command) -> None:
@@ -284,6 +297,11 @@ def new_thread_name() -> str:
     from datetime import datetime
 
     return datetime.now().strftime("chat %Y-%m-%d %H:%M:%S")
+
+
+async def _cancelled(work: asyncio.Future[None]) -> None:
+    work.cancel()
+    await asyncio.gather(work, return_exceptions=True)
 
 
 @contextmanager
