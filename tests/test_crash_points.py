@@ -14,6 +14,7 @@ from context import mend
 from local_agent.errors import StorageError
 from local_agent.events import ApprovalRequested, Decision
 from local_agent.memory import Memory
+from local_agent.memory.saver import Saver
 from local_agent.session import Session
 from tests.graph_kit import ScriptedModel, ScriptedTool, call, collect, open_session, say
 from tests.test_context import assert_strict
@@ -27,26 +28,30 @@ class Killed(BaseException):
     """Stands for kill -9: nothing of the program runs after it."""
 
 
-class Dying:
-    """The saver of `memory`, which fails before (0) or after (1) the n-th call of a method."""
+class Dying(Saver):
+    """The saver on the same database, which fails before (0) or after (1) a method's n-th call."""
 
     def __init__(
         self, memory: Memory, method: str, when: int, n: int, error: BaseException
     ) -> None:
-        saver, left = memory.saver, [n]
-        original = getattr(saver, method)
+        super().__init__(memory.saver._statements)
+        self._dies, self._when, self._left, self._error = method, when, n, error
 
-        async def dying(*args: Any, **options: Any) -> Any:
-            left[0] -= 1
-            if left[0] == 0 and when == 0:
-                raise error
-            result = await original(*args, **options)
-            if left[0] == 0:
-                raise error
-            return result
+    async def aput(self, *args: Any, **options: Any) -> Any:
+        return await self._counted("aput", super().aput, *args, **options)
 
-        setattr(saver, method, dying)
-        self.saver = saver
+    async def aput_writes(self, *args: Any, **options: Any) -> Any:
+        return await self._counted("aput_writes", super().aput_writes, *args, **options)
+
+    async def _counted(self, method: str, work: Any, *args: Any, **options: Any) -> Any:
+        self._left -= method == self._dies
+        due = method == self._dies and self._left == 0
+        if due and self._when == 0:
+            raise self._error
+        result = await work(*args, **options)
+        if due:
+            raise self._error
+        return result
 
 
 def parts() -> tuple[list[ScriptedTool], list[Any]]:
@@ -88,7 +93,7 @@ async def test_a_kill_at_any_call_loses_nothing(
             path,
             ScriptedModel(list(replies)),
             tools,
-            saver=lambda memory: Dying(memory, method, when, n, Killed()).saver,
+            saver=lambda memory: Dying(memory, method, when, n, Killed()),
         ) as session:
             await play(session, session.send("go"))
     except Killed:
@@ -123,7 +128,7 @@ async def test_a_full_disk_at_any_step_closes_the_turn(tmp_path: Path, n: int) -
         path,
         ScriptedModel([*replies, say("next answer")]),
         tools,
-        saver=lambda memory: Dying(memory, "aput", 0, n, full).saver,
+        saver=lambda memory: Dying(memory, "aput", 0, n, full),
     ) as session:
         last = await play(session, session.send("go"))
         assert last.status in ("error", "ok")
