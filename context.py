@@ -294,7 +294,8 @@ def _append_answer(out: list[AnyMessage], message: AIMessage) -> None:
 
 def _append_prompt(out: list[AnyMessage], message: HumanMessage) -> None:
     # What is asked again after it failed is asked once; what was stopped is not a request any more.
-    if len(out) > 1 and out[-1].content == STOPPED and out[-2].content == message.content:
+    asked = out[-2] if len(out) > 1 and out[-1].content == STOPPED else None
+    if isinstance(asked, HumanMessage) and asked.content == text_of(message.content):
         del out[-2:]
     if out and not isinstance(out[-1], AIMessage):
         out.append(AIMessage(STOPPED, id=f"stop-{message.id}"))

@@ -12,6 +12,7 @@ import hmac
 import json
 import os
 import secrets
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,8 +66,8 @@ def open_seal(folder: Path | None) -> Seal:
 
 def _create(path: Path) -> None:
     """Write a new key under `path` whole or not at all; FileExistsError if there is one."""
-    part = path.with_name(f"{path.name}.{os.getpid()}")
-    descriptor = os.open(part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    descriptor, name = tempfile.mkstemp(prefix=path.name, dir=path.parent)  # of mode 0600
+    part = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(secrets.token_bytes(KEY_BYTES))

@@ -261,6 +261,16 @@ def test_a_stopped_prompt_is_no_open_request() -> None:
         HumanMessage("what is the status?", id="h4"),
     ]
 
+    tools = [m for m in turn(7, "", prompt="", answer="") if m.id != "h7"]
+    assert [
+        m.content for m in mend([HumanMessage("go", id="g"), *tools, HumanMessage("", id="e")])
+    ] == [
+        "go",
+        "",
+        "",
+        "[stopped]",
+        "",
+    ]
     assert [m.content for m in mend(messages)] == [
         "hi",
         "hello",
