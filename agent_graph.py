@@ -81,6 +81,11 @@ class State(TypedDict, total=False):
 
     messages: Annotated[list[AnyMessage], messages_channel()]
     route: str
+    summary: str  # of the turns that are folded; empty while there are none
+    summary_upto: str  # id of the last message that is folded
+    facts: list[str]  # what the summary lost and must survive
+    compacted_upto: str  # id of the last message whose older results are stubs
+    pinned: list[str]  # handles of results that stay whole
     decisions: dict[str, str]  # call id -> the mark of a yes to it
     unknown: dict[str, int]  # ids of writes that may have run -> how often they were started
     allowed: dict[str, str]  # "server/tool" allowed for this thread -> the mark of that yes
@@ -119,7 +124,7 @@ class _Agent:
         reply = self.repair(reply, self._tools_of(state))
         if not reply.tool_calls and not reply.invalid_tool_calls:
             return {"messages": [answer_of(reply)]}
-        reply, refused = split_calls(reply, turn)
+        reply, refused = split_calls(reply, state["messages"])
         if reply.additional_kwargs.get("bad_calls") and bad_in_a_row(turn) + 1 >= BAD_REPLIES:
             error = f"The model wrote no usable tool call. {text_of(refused[-1].content)}"
             return {"messages": [closing(reply, "error", error)]}

@@ -4,6 +4,11 @@ A turn is a prompt and all that follows it up to the next. How it ended is kept 
 `additional_kwargs["status"]`: missing or "ok", "step_limit", "loop", "error" (with "error": why),
 "cancelled". A result keeps what became of its call in `additional_kwargs["outcome"]`: "success",
 "error", "denied", "cancelled" or "unknown".
+
+Every call of a thread has a number, in the order in which the model wrote them, and its result the
+handle `r` and that number in `additional_kwargs["handle"]`. A message with calls keeps the number
+of its first one in `additional_kwargs["first_call"]`. A call whose message another program wrote
+has none, and is counted.
 """
 
 from __future__ import annotations
@@ -38,10 +43,42 @@ def open_calls(messages: Sequence[AnyMessage]) -> tuple[str, list[dict[str, Any]
         if isinstance(message, ToolMessage):
             done.add(message.tool_call_id)
         elif isinstance(message, AIMessage) and message.tool_calls:
-            return message.id or "", [dict(c) for c in message.tool_calls if c["id"] not in done]
+            first = message.additional_kwargs.get("first_call")
+            calls = [
+                {**call, "handle": f"r{first + i}" if first else ""}
+                for i, call in enumerate(message.tool_calls)
+            ]
+            return message.id or "", [call for call in calls if call["id"] not in done]
         else:
             break
     return "", []
+
+
+def next_number(messages: Sequence[AnyMessage]) -> int:
+    """The number of the first call that is not written yet."""
+    behind = 0
+    for message in reversed(messages):
+        if isinstance(message, AIMessage) and message.tool_calls:
+            behind += len(message.tool_calls)
+            if first := message.additional_kwargs.get("first_call"):
+                return int(first) + behind
+    return 1 + behind
+
+
+def handles_of(messages: Sequence[AnyMessage]) -> dict[str, ToolMessage]:
+    """The results of a thread by their handles, in call order."""
+    found: dict[str, ToolMessage] = {}
+    numbers: dict[str, int] = {}
+    number = 1
+    for message in messages:
+        if isinstance(message, AIMessage):
+            number = int(message.additional_kwargs.get("first_call") or number)
+            for call in message.tool_calls:
+                numbers[call["id"] or ""] = number
+                number += 1
+        elif isinstance(message, ToolMessage) and message.tool_call_id in numbers:
+            found[f"r{numbers[message.tool_call_id]}"] = message
+    return found
 
 
 def steps_of(turn: Sequence[AnyMessage]) -> int:
@@ -83,30 +120,32 @@ def result_of(call: Mapping[str, Any], text: str, outcome: str) -> ToolMessage:
         name=call["name"],
         id=uuid.uuid4().hex,
         status="success" if outcome == "success" else "error",
-        additional_kwargs={"outcome": outcome},
+        additional_kwargs={"outcome": outcome, "handle": call.get("handle", "")},
     )
 
 
 def split_calls(
-    reply: AIMessage, turn: Sequence[AnyMessage]
+    reply: AIMessage, messages: Sequence[AnyMessage]
 ) -> tuple[AIMessage, list[ToolMessage]]:
-    """A repaired reply as it is stored, and the results of those of its calls that cannot run.
+    """A repaired reply to `messages` as it is stored, and the results of its calls that cannot run.
 
     Broken calls stay in the message, with empty arguments, because each result needs its call;
     a call that was made twice in this turn already is refused at the third time.
     """
-    calls, refused, seen = list(reply.tool_calls), [], _repeats(turn)
-    for call in reply.tool_calls:
+    calls, refused, seen = list(reply.tool_calls), [], _repeats(current_turn(messages))
+    first = next_number(messages)
+    for number, call in enumerate(reply.tool_calls, first):
         if seen[_signature(call)] >= REPEATS - 1:
             text = "Not run: the same call was made twice already. Use the results above."
-            refused.append(result_of(dict(call), text, "error"))
+            refused.append(result_of({"handle": f"r{number}"} | dict(call), text, "error"))
         seen[_signature(call)] += 1
     for broken in reply.invalid_tool_calls:
         name = NOT_A_NAME.sub("_", broken["name"] or "")[:64] or "unknown"
-        call = {"name": name, "args": {}, "id": broken["id"]}
+        handle = f"r{first + len(calls)}"
+        unread: dict[str, Any] = {"name": name, "args": {}, "id": broken["id"], "handle": handle}
         calls.append({"name": name, "args": {}, "id": broken["id"], "type": "tool_call"})
-        refused.append(result_of(call, broken["error"] or "The call could not be read.", "error"))
-    kwargs = dict(reply.additional_kwargs)
+        refused.append(result_of(unread, broken["error"] or "The call could not be read.", "error"))
+    kwargs = {**reply.additional_kwargs, "first_call": first}
     if not reply.tool_calls:
         kwargs["bad_calls"] = True
     update = {"tool_calls": calls, "invalid_tool_calls": [], "additional_kwargs": kwargs}
