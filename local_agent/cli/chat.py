@@ -25,6 +25,7 @@ from local_agent.ui.terminal import TerminalRenderer, make_console
 
 if TYPE_CHECKING:
     from local_agent.app import App
+    from local_agent.cli.chat_commands import Reply
     from local_agent.session import Session
 
 
@@ -271,7 +272,17 @@ class Chat:
         else:
             if command.name == "model":
                 await self._waited(asyncio.ensure_future(self._app.model.connect()), "connecting")
-            self._prompt.write(run_command(command, self._app, self._session) + "\n")
+            await self._heed(await run_command(command, self._app, self._session))
+
+    async def _heed(self, reply: Reply) -> None:
+        """Do what came of a command."""
+        if reply.text:
+            self._prompt.write(reply.text + "\n")
+        if reply.thread is not None:
+            await self._enter(reply.thread)
+        if reply.turn is not None:
+            await self._turn(reply.turn)
+        self._draft = reply.draft
 
     async def _change_thread(self, command: Command) -> None:
         """Raises `UsageError` for a name that cannot be, `ThreadError` for one that is taken."""
