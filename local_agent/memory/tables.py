@@ -41,6 +41,23 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """,
         "CREATE INDEX IF NOT EXISTS agent_threads_updated ON agent_threads (updated)",
     ),
+    (
+        # What was cut from a thread, by the checkpoint that was its end.
+        """
+        CREATE TABLE IF NOT EXISTS agent_branches (
+            thread TEXT NOT NULL,
+            checkpoint_id TEXT NOT NULL,
+            created TEXT NOT NULL,
+            first_turn INTEGER NOT NULL,
+            turns INTEGER NOT NULL,
+            prompt TEXT NOT NULL,
+            why TEXT NOT NULL,
+            left_for TEXT,
+            stops TEXT NOT NULL DEFAULT '[]',
+            PRIMARY KEY (thread, checkpoint_id)
+        ) WITHOUT ROWID
+        """,
+    ),
 )
 VERSION = len(MIGRATIONS)
 

@@ -1,0 +1,201 @@
+"""The chain of a thread's checkpoints from a head back to its root, and the turns on it.
+
+Plain reads of the checkpointer's tables; nothing of LangGraph is loaded. A turn starts at a
+checkpoint whose source is "input": that one holds the prompt, its parent is how the thread stood
+before, and the last one before the next turn's is how it ended. A thread that was pruned, or that
+came from elsewhere in one piece, holds older turns in the messages of its root alone; they are
+listed, and nothing can be turned back to them.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from local_agent.memory.raw import messages_in, plain_value, text_in
+
+# What reads a stored value: its type and its bytes -> plain data, as `raw.plain_value` gives it.
+Plain = Callable[[str, bytes | None], Any]
+
+_HEAD = "SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ''"
+# All of the thread in one pass: stepping from parent to parent in SQL takes twice as long.
+_STEPS = """
+    SELECT checkpoint_id, parent_checkpoint_id,
+        json_extract(CAST(metadata AS TEXT), '$.source', '$.step')
+    FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ''
+"""
+# Without what tasks of `Send` wrote: those are results of tools, the bulk of a thread.
+_MESSAGES = """
+    SELECT checkpoint_id, type, value FROM writes
+    WHERE thread_id = ? AND checkpoint_ns = '' AND channel = 'messages' {filter}
+    ORDER BY checkpoint_id, task_id, idx
+"""
+_NO_TOOLS = "AND task_path NOT LIKE '~__pregel_push%'"
+_HAS_PATHS = "SELECT 1 FROM pragma_table_info('writes') WHERE name = 'task_path'"
+_STORED = """
+    SELECT type, checkpoint FROM checkpoints
+    WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ?
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A checkpoint on a chain. `source` is LangGraph's: "input", "loop", "update" or "fork"."""
+
+    checkpoint_id: str
+    parent: str | None
+    source: str
+    step: int
+
+    @property
+    def time(self) -> datetime:
+        """When it was made, in UTC."""
+        return time_of(self.checkpoint_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn of a thread, the first of which has the number 1.
+
+    `checkpoint_before` is how the thread stood before its prompt: None where there was nothing.
+    `checkpoint_start` is None where the checkpoints of the turn are gone, or never were; then the
+    other two and `time` are None too. `is_reachable` says whether the thread can be turned back
+    to before it.
+    """
+
+    number: int
+    checkpoint_before: str | None = None
+    checkpoint_start: str | None = None
+    checkpoint_end: str | None = None
+    time: datetime | None = None
+    prompt: str = ""
+    tools: tuple[str, ...] = ()
+    is_reachable: bool = False
+
+
+def head_of(conn: sqlite3.Connection, thread: str) -> str | None:
+    """The newest checkpoint of the thread, which is where it stands; None if it has none."""
+    (found,) = conn.execute(_HEAD, (thread,)).fetchone()
+    return None if found is None else str(found)
+
+
+def read_chain(conn: sqlite3.Connection, thread: str, head: str | None = None) -> list[Step]:
+    """The checkpoints from the root to `head` (default: where the thread stands), oldest first."""
+    rows = {row[0]: row for row in conn.execute(_STEPS, (thread,))}
+    at = head or max(rows, default=None)
+    found: list[Step] = []
+    while at in rows:
+        checkpoint_id, at, metadata = rows.pop(at)
+        source, step = json.loads(metadata) if metadata else ("", 0)
+        found.append(Step(checkpoint_id, at, source or "", step or 0))
+    found.reverse()
+    return found
+
+
+def turns_of(chain: Sequence[Step]) -> list[Turn]:
+    """The turns that start on the chain, oldest first, numbered from 1, without their prompts."""
+    starts = [i for i, step in enumerate(chain) if step.source == "input"]
+    ends = [*(i - 1 for i in starts[1:]), len(chain) - 1]
+    known = {step.checkpoint_id for step in chain}
+    return [
+        Turn(
+            number,
+            checkpoint_before=chain[start].parent,
+            checkpoint_start=chain[start].checkpoint_id,
+            checkpoint_end=chain[end].checkpoint_id,
+            time=chain[start].time,
+            is_reachable=chain[start].parent is None or chain[start].parent in known,
+        )
+        for number, (start, end) in enumerate(zip(starts, ends, strict=True), 1)
+    ]
+
+
+def read_turns(
+    conn: sqlite3.Connection,
+    thread: str,
+    head: str | None = None,
+    plain: Plain = plain_value,
+    chain: Sequence[Step] | None = None,
+) -> list[Turn]:
+    """The turns up to `head`, oldest first, each with its prompt and the tools it asked for.
+
+    `chain` is that of `head`, if it was read already.
+    """
+    chain = read_chain(conn, thread, head) if chain is None else chain
+    if not chain:
+        return []
+    turns = turns_of(chain)
+    older = _only_in_root(conn, thread, chain[0], plain)
+    said = _said(conn, thread, chain, plain)
+    at = {step.checkpoint_id: i for i, step in enumerate(chain)}
+    found = [Turn(number, prompt=text) for number, text in enumerate(older, 1)]
+    for turn in turns:
+        start, end = at[turn.checkpoint_start or ""], at[turn.checkpoint_end or ""]
+        steps = [step.checkpoint_id for step in chain[start : end + 1]]
+        prompt = _prompt(said.get(steps[0], ()))
+        if prompt is None:  # killed before the prompt went into the messages
+            prompt = _prompt(_kept(conn, thread, steps[0], "__start__", plain)) or ""
+        tools = _tools(message for step in steps for message in said.get(step, ()))
+        number = len(older) + turn.number
+        found.append(replace(turn, number=number, prompt=prompt, tools=tools))
+    return found
+
+
+def _only_in_root(conn: sqlite3.Connection, thread: str, root: Step, plain: Plain) -> list[str]:
+    """The prompts that the root's messages hold and no checkpoint of their own."""
+    if root.source == "input" and root.parent is None:
+        return []  # the first prompt came to an empty thread
+    kept = _kept(conn, thread, root.checkpoint_id, "messages", plain)
+    return [text_in(message) for message in kept if message["type"] == "human"]
+
+
+def _kept(
+    conn: sqlite3.Connection, thread: str, checkpoint_id: str, channel: str, plain: Plain
+) -> list[Mapping[str, Any]]:
+    """The messages that a checkpoint holds itself, in one of its channels."""
+    row = conn.execute(_STORED, (thread, checkpoint_id)).fetchone()
+    value = plain(*row) if row else None
+    values = value.get("channel_values") if isinstance(value, Mapping) else None
+    return messages_in(values.get(channel)) if isinstance(values, Mapping) else []
+
+
+def _said(
+    conn: sqlite3.Connection, thread: str, chain: Sequence[Step], plain: Plain
+) -> dict[str, list[Mapping[str, Any]]]:
+    """The messages that each step of the chain led to."""
+    said: dict[str, list[Mapping[str, Any]]] = {step.checkpoint_id: [] for step in chain}
+    paths = conn.execute(_HAS_PATHS).fetchone()  # older files have none
+    sql = _MESSAGES.format(filter=_NO_TOOLS if paths else "")
+    for checkpoint_id, kind, blob in conn.execute(sql, (thread,)):
+        if checkpoint_id in said:
+            said[checkpoint_id] += messages_in(plain(kind, blob))
+    return said
+
+
+def _prompt(messages: Iterable[Mapping[str, Any]]) -> str | None:
+    texts = [text_in(message) for message in messages if message["type"] == "human"]
+    return texts[-1] if texts else None
+
+
+def _tools(messages: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """The names in the calls of the model, each once, in the order of the first."""
+    calls = (call for message in messages for call in message.get("tool_calls") or ())
+    return tuple(dict.fromkeys(str(call.get("name")) for call in calls))
+
+
+def time_of(checkpoint_id: str) -> datetime:
+    """When a checkpoint was made, in UTC.
+
+    Its id is a UUID of version 6: steps of 100 ns since 1582-10-15. Another id gives 1970.
+    """
+    try:
+        value = uuid.UUID(checkpoint_id).int
+    except ValueError:
+        return datetime.fromtimestamp(0, UTC)
+    ticks = (value >> 80 << 12) | (value >> 64 & 0xFFF)
+    return datetime(1582, 10, 15, tzinfo=UTC) + timedelta(microseconds=ticks // 10)
