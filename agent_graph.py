@@ -36,6 +36,7 @@ from agent_turn import (
     BAD_REPLIES,
     answer_of,
     bad_in_a_row,
+    call_key,
     closing,
     current_turn,
     is_looping,
@@ -88,6 +89,7 @@ class State(TypedDict, total=False):
     pinned: list[str]  # handles of results that stay whole
     decisions: dict[str, str]  # call id -> the mark of a yes to it
     unknown: dict[str, int]  # ids of writes that may have run -> how often they were started
+    ran: dict[str, str]  # `call_key` of writes that ran on a course that was left -> when
     allowed: dict[str, str]  # "server/tool" allowed for this thread -> the mark of that yes
 
 
@@ -179,7 +181,9 @@ class _Agent:
         name = _full_name(tool)
         mark = granted["allowed"].get(name, "")
         allowed = [name] if self.seal.holds(mark, *_yes_to_tool(tool, place[0])) else []
-        return self.policy(tool, call["args"], allowed)
+        verdict = self.policy(tool, call["args"], allowed)
+        is_again = not tool.read_only and call_key(call) in granted["ran"]
+        return "ask" if verdict == "allow" and is_again else verdict
 
     def approve(self, state: State, config: RunnableConfig) -> Command[Literal["collect"]]:
         """Ask once for all open calls that need it. Nothing may happen before the interrupt.
@@ -191,10 +195,10 @@ class _Agent:
         answers: Mapping[str, Any] = config["configurable"].get(ANSWERS) or {}
         message_id, calls = open_calls(state["messages"])
         place, granted = (thread, message_id), _granted(state)
-        unknown = granted["unknown"]
+        unknown, ran = granted["unknown"], dict(granted["ran"])
         known = [(call, tool) for call in calls if (tool := self.tools.get(call["name"]))]
         asked = [pair for pair in known if self._verdict(*pair, place, granted) == "ask"]
-        pending = [_pending(call, tool, unknown) for call, tool in asked]
+        pending = [_pending(call, tool, granted) for call, tool in asked]
         if asked:
             interrupt({"kind": "approval", "message_id": message_id, "calls": pending})
         if any(answers[p["call_id"]]["shown"] != p for p in pending if p["call_id"] in answers):
@@ -205,13 +209,14 @@ class _Agent:
         for call, tool in known:
             answer = answers.get(call["id"], {"approve": call["id"] not in asked_ids})
             if not answer["approve"]:  # also of a call that would not be asked about any more
-                refused.append(_no(call, call["id"] in unknown, str(answer.get("reason") or "")))
+                refused.append(_no(call, _why(call, granted), str(answer.get("reason") or "")))
             elif call["id"] in asked_ids:
                 yes = _yes_to_call(call, tool, place, unknown.get(call["id"], 0))
                 decisions[call["id"]] = self.seal.sign(*yes)
+                ran.pop(call_key(call), None)
                 if answer["scope"] == "thread":
                     allowed[_full_name(tool)] = self.seal.sign(*_yes_to_tool(tool, thread))
-        update = {"messages": refused, "decisions": decisions, "allowed": allowed}
+        update = {"messages": refused, "decisions": decisions, "allowed": allowed, "ran": ran}
         return Command(goto="collect", update=update)
 
     async def run_tool(self, task: dict[str, Any], config: RunnableConfig) -> dict[str, Any]:
@@ -226,10 +231,10 @@ class _Agent:
             return {}
         run = await self.journal.find(*key)
         is_write = not tool.read_only or (run is not None and run.is_write)
-        if run and is_write and run.outcome is not None:
-            return {"messages": [result_of(call, run.result or RESULT_LOST, run.outcome)]}
         if run and is_write and run.starts > granted["unknown"].get(call["id"], 0):
-            return {"unknown": {call["id"]: run.starts}}
+            if run.outcome is not None:
+                return {"messages": [result_of(call, run.result or RESULT_LOST, run.outcome)]}
+            return {"unknown": {**granted["unknown"], call["id"]: run.starts}}
         await self.journal.begin(*key, tool.name, is_write)
         emit(
             event="start",
@@ -252,6 +257,7 @@ def _granted(state: State) -> State:
         "decisions": state.get("decisions", {}),
         "unknown": state.get("unknown", {}),
         "allowed": state.get("allowed", {}),
+        "ran": state.get("ran", {}),
     }
 
 
@@ -272,21 +278,28 @@ def _yes_to_tool(tool: Tool, thread: str) -> tuple[str, ...]:
     return ("allow", thread, _full_name(tool), tool.identity)
 
 
-def _pending(call: Mapping[str, Any], tool: Tool, unknown: Mapping[str, int]) -> dict[str, Any]:
+def _why(call: Mapping[str, Any], granted: State) -> Literal["write", "unknown_outcome", "ran"]:
+    """Why `call` is asked about, if it is."""
+    if call_key(call) in granted["ran"]:
+        return "ran"
+    return "unknown_outcome" if call["id"] in granted["unknown"] else "write"
+
+
+def _pending(call: Mapping[str, Any], tool: Tool, granted: State) -> dict[str, Any]:
     return {
         "call_id": call["id"],
         "name": call["name"],
         "server": tool.server,
         "tool": tool.original,
         "args": call["args"],
-        "why": "unknown_outcome" if call["id"] in unknown else "write",
+        "why": _why(call, granted),
     }
 
 
 def _gone(call: Mapping[str, Any], run: Run | None) -> ToolMessage:
     """The result of a call whose tool is not there (any more)."""
     if run and run.is_write and run.outcome is None:
-        return _no(call, True, "")
+        return _no(call, "unknown_outcome", "")
     if run and run.is_write and run.outcome is not None:
         return result_of(call, run.result or RESULT_LOST, run.outcome)
     text = f"The tool {call['name']} is not there any more; its server may be down."
@@ -299,9 +312,9 @@ def _refuse(call: Mapping[str, Any], text: str, outcome: str) -> ToolMessage:
     return message
 
 
-def _no(call: Mapping[str, Any], is_unknown: bool, reason: str) -> ToolMessage:
+def _no(call: Mapping[str, Any], why: str, reason: str) -> ToolMessage:
     """The result of a call that a person did not allow, in words that a small model can follow."""
-    if is_unknown:
+    if why == "unknown_outcome":
         text = (
             "The program was interrupted while this call ran. Whether it was carried out is "
             "unknown. It was not run again."

@@ -13,6 +13,7 @@ has none, and is counted.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import uuid
@@ -88,6 +89,11 @@ def steps_of(turn: Sequence[AnyMessage]) -> int:
 
 def _signature(call: Mapping[str, Any]) -> str:
     return f"{call['name']} {json.dumps(call['args'], sort_keys=True)}"
+
+
+def call_key(call: Mapping[str, Any]) -> str:
+    """A short text that is the same for calls of one name with the same arguments."""
+    return hashlib.sha256(_signature(call).encode("utf-8", "replace")).hexdigest()[:16]
 
 
 def _repeats(turn: Sequence[AnyMessage]) -> Counter[str]:

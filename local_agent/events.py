@@ -54,9 +54,10 @@ class ToolFinished:
 
 @dataclass(frozen=True, slots=True)
 class PendingCall:
-    """One call that waits for a person. `why` is "write" or "unknown_outcome".
+    """One call that waits for a person. `why` is "write", "unknown_outcome" or "ran".
 
-    "unknown_outcome": the call was started before a crash and may already have run.
+    "unknown_outcome": the call was started before a crash and may already have run. "ran": the
+    same call has run already, on a course of the thread that was left since.
     """
 
     call_id: str
@@ -64,7 +65,10 @@ class PendingCall:
     server: str
     tool: str
     args: Mapping[str, Any]
-    why: Literal["write", "unknown_outcome"] = "write"
+    why: Literal["write", "unknown_outcome", "ran"] = "write"
+
+
+WHYS = ("write", "unknown_outcome", "ran")
 
 
 def pending_calls(value: object) -> tuple[PendingCall, ...]:
@@ -79,7 +83,7 @@ def pending_calls(value: object) -> tuple[PendingCall, ...]:
             raise ValueError("not a call")
         if not all(isinstance(row[key], str) for key in texts):
             raise ValueError("not a call")
-        if not isinstance(row["args"], Mapping) or row["why"] not in ("write", "unknown_outcome"):
+        if not isinstance(row["args"], Mapping) or row["why"] not in WHYS:
             raise ValueError("not a call")
         calls.append(PendingCall(**row))
     return tuple(calls)

@@ -123,7 +123,7 @@ def decide_unasked(on_approval: str, *, ephemeral: bool) -> Decide:
         if mode == "deny":
             return {c.call_id: Decision(False, NO_TERMINAL) for c in approval.calls}
         if mode == "allow":
-            return {c.call_id: Decision(c.why == "write") for c in approval.calls}
+            return {c.call_id: Decision(c.why != "unknown_outcome") for c in approval.calls}
         return None
 
     return decide

@@ -13,6 +13,7 @@ from local_agent.memory.faults import check_file, translate
 from local_agent.memory.tables import Run, ThreadInfo
 
 if TYPE_CHECKING:
+    from local_agent.memory.heads import Heads
     from local_agent.memory.records import Journal, Threads
     from local_agent.memory.saver import Saver
 
@@ -40,6 +41,7 @@ class Memory:
     saver: Saver
     journal: Journal
     threads: Threads
+    heads: Heads
     path: Path | None
     files_dir: Path | None
 
@@ -66,6 +68,7 @@ async def open_memory(
     """
     # Imported here, because `agent threads list` must not wait for LangGraph.
     from local_agent.memory.connection import Statements, connect
+    from local_agent.memory.heads import Heads
     from local_agent.memory.records import Journal, Threads
     from local_agent.memory.saver import Saver
 
@@ -78,6 +81,7 @@ async def open_memory(
             saver=saver,
             journal=Journal(statements),
             threads=Threads(statements),
+            heads=Heads(statements, saver),
             path=real,
             files_dir=None if real is None else files_dir(real),
         )

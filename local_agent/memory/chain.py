@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -100,7 +100,7 @@ def read_chain(conn: sqlite3.Connection, thread: str, head: str | None = None) -
 def turns_of(chain: Sequence[Step]) -> list[Turn]:
     """The turns that start on the chain, oldest first, numbered from 1, without their prompts."""
     starts = [i for i, step in enumerate(chain) if step.source == "input"]
-    ends = [*(i - 1 for i in starts[1:]), len(chain) - 1]
+    ends = [*(i - 1 for i in starts[1:]), len(chain) - 1]  # of no start: not used
     known = {step.checkpoint_id for step in chain}
     return [
         Turn(
@@ -111,7 +111,7 @@ def turns_of(chain: Sequence[Step]) -> list[Turn]:
             time=chain[start].time,
             is_reachable=chain[start].parent is None or chain[start].parent in known,
         )
-        for number, (start, end) in enumerate(zip(starts, ends, strict=True), 1)
+        for number, (start, end) in enumerate(zip(starts, ends, strict=False), 1)
     ]
 
 
@@ -169,12 +169,23 @@ def _said(
 ) -> dict[str, list[Mapping[str, Any]]]:
     """The messages that each step of the chain led to."""
     said: dict[str, list[Mapping[str, Any]]] = {step.checkpoint_id: [] for step in chain}
-    paths = conn.execute(_HAS_PATHS).fetchone()  # older files have none
-    sql = _MESSAGES.format(filter=_NO_TOOLS if paths else "")
-    for checkpoint_id, kind, blob in conn.execute(sql, (thread,)):
+    for checkpoint_id, messages in read_written(conn, thread, plain):
         if checkpoint_id in said:
-            said[checkpoint_id] += messages_in(plain(kind, blob))
+            said[checkpoint_id] += messages
     return said
+
+
+def read_written(
+    conn: sqlite3.Connection, thread: str, plain: Plain = plain_value, *, results: bool = False
+) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
+    """What was written to the messages of a thread, on all its courses, in the order of time.
+
+    Each with the checkpoint that it followed. With `results`, also what the tools gave back.
+    """
+    paths = conn.execute(_HAS_PATHS).fetchone()  # older files have none
+    sql = _MESSAGES.format(filter=_NO_TOOLS if paths and not results else "")
+    for checkpoint_id, kind, blob in conn.execute(sql, (thread,)):
+        yield checkpoint_id, messages_in(plain(kind, blob))
 
 
 def _prompt(messages: Iterable[Mapping[str, Any]]) -> str | None:

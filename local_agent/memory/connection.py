@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import sqlite3
 import threading
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -31,7 +31,15 @@ Values = Sequence[Any] | Mapping[str, Any]
 CHECKED_BYTES = 16 * 1024 * 1024  # looked through at the start (5 ms a MB); larger ones as read
 
 
-async def connect(path: Path | None, busy_timeout: float) -> aiosqlite.Connection:
+class Connection(aiosqlite.Connection):
+    """aiosqlite's, which also gives the connection itself: for several statements in one go."""
+
+    def __init__(self, opened: sqlite3.Connection) -> None:
+        super().__init__(lambda: opened, 64)
+        self.opened = opened
+
+
+async def connect(path: Path | None, busy_timeout: float) -> Connection:
     """Open `path` (None: in memory) with our settings and tables; seconds to wait for a lock.
 
     Raises StorageError, and then has left an existing file as it was.
@@ -45,14 +53,15 @@ async def connect(path: Path | None, busy_timeout: float) -> aiosqlite.Connectio
         gone.set()  # cancelled: the thread closes what it is still opening
         raise
     # Handed over open, because aiosqlite does not wait for its thread after a failed start.
-    conn = aiosqlite.Connection(lambda: opened, 64)
+    conn = Connection(opened)
     start = asyncio.ensure_future(conn)
     try:
-        return await asyncio.shield(start)
+        await asyncio.shield(start)
     except asyncio.CancelledError:
         await start
         await conn.close()
         raise
+    return conn
 
 
 def _open(path: Path | None, busy_timeout: float, gone: threading.Event) -> sqlite3.Connection:
@@ -103,14 +112,15 @@ def _check_content(conn: sqlite3.Connection, path: Path) -> None:
             raise damaged(path, " ".join(str(first).split()))
 
 
-def _write(conn: sqlite3.Connection, change: Any) -> None:
+def _write(conn: sqlite3.Connection, change: Callable[[sqlite3.Connection], T]) -> T:
     conn.execute("BEGIN IMMEDIATE")
     try:
-        change(conn)
+        result = change(conn)
         conn.commit()
     except BaseException:
         conn.rollback()
         raise
+    return result
 
 
 def _name(conn: sqlite3.Connection) -> None:
@@ -133,7 +143,7 @@ class Statements:
     other process locked out, until the next write. So a write, once begun, runs to its end.
     """
 
-    def __init__(self, conn: aiosqlite.Connection, path: Path | None) -> None:
+    def __init__(self, conn: Connection, path: Path | None) -> None:
         self.conn = conn
         self.path: Path | str = path or ":memory:"
         self.lock = asyncio.Lock()  # one transaction at a time; the saver takes it too
@@ -180,6 +190,18 @@ class Statements:
         async with self.lock, self.conn.execute(sql, values) as cursor:
             found = await cursor.fetchone()
             return tuple(found) if found is not None else None
+
+    async def look(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """What `work` reads from the connection, in a thread; nothing else runs on it meanwhile."""
+        return await self.finish(self._alone(work))
+
+    async def change(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run `work` in one transaction; it is on disk when this returns, or nothing of it is."""
+        return await self.finish(self._alone(lambda conn: _write(conn, work)))
+
+    async def _alone(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        async with self.lock:
+            return await asyncio.to_thread(work, self.conn.opened)
 
     async def close(self) -> None:
         """Let writes that run come to their end, then close. The process can only end after it."""

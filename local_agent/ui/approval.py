@@ -20,6 +20,10 @@ _UNKNOWN_OUTCOME = (
     "This call was started before the program ended and may already have run.",
     "Look at its effect first, if you can: y runs it again.",
 )
+_RAN = (
+    "This very call has run already, before the conversation was turned back or edited.",
+    "What it did is not undone: y runs it once more.",
+)
 
 
 class Asker(Protocol):
@@ -43,7 +47,7 @@ async def ask(event: ApprovalRequested, prompt: Asker) -> dict[str, Decision]:
     """A decision for every call of the event, by call id, asked one after the other.
 
     `a` also answers the later calls of the same tool in this event, as it will in the thread, but
-    not those whose outcome is unknown. KeyboardInterrupt (stop the turn) goes through.
+    not those that ran or may have run. KeyboardInterrupt (stop the turn) goes through.
     """
     decisions: dict[str, Decision] = {}
     allowed: set[tuple[str, str]] = set()
@@ -96,12 +100,14 @@ async def _ask_one(call: PendingCall, title: str, prompt: Asker) -> Decision:
     head = [f"⏸ {title}: {one_line(call.name)}"]
     if call.why == "unknown_outcome":
         head += _UNKNOWN_OUTCOME
+    elif call.why == "ran":
+        head += _RAN
     short = _shortened(rows, screen_rows, _characters(call.args))
     # Before the first row, not before the question: who reads fast may answer at once.
     prompt.discard_typed()
     prompt.write("\n".join([*head, *(short or rows)]) + "\n")
     keys = _KEYS if short is None else _KEYS + " · v view all"
-    question = ("Run it again? " if call.why == "unknown_outcome" else "Run it? ") + f"{keys}: "
+    question = ("Run it? " if call.why == "write" else "Run it again? ") + f"{keys}: "
     while True:
         decision = parse_answer(await prompt.answer(question))
         if decision == "view":
