@@ -11,6 +11,7 @@ from langchain_core.messages.ai import UsageMetadata
 from langgraph.config import get_stream_writer
 
 from agent_ports import Model, Tool
+from agent_sent import SENT, basis_of, digest, facts_of, key_of
 from agent_turn import with_last_call
 from context import View, Window, build_view, text_of
 
@@ -82,6 +83,15 @@ def fit_tools(
 
 
 @dataclass(frozen=True, slots=True)
+class Request:
+    """The messages that go to the model, system prompt first, and their tokens with the tools."""
+
+    messages: list[AnyMessage]
+    view: View
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Asker:
     """Asks the model for a reply to a thread, with a prompt that fits the window."""
 
@@ -122,6 +132,35 @@ class Asker:
     ) -> AIMessage:
         """One model call with the view in `part` of the room."""
         window = self.window
+        request = self.compose(messages, functions, last=choice == "none", part=part)
+        _emit_cuts(request.view)
+        basis = basis_of(self.system_prompt, functions, window, self.limits)
+        emit(event="basis", key=key_of(basis), text=basis)
+        facts = facts_of(window, basis, part, last=choice == "none")
+        try:
+            reply = await self.model.reply(
+                request.messages, tools=functions, tool_choice=choice, on_delta=_emit_delta
+            )
+        except self.model.overflow as exc:
+            length = getattr(exc, "context_length", None)
+            window.overflowed(getattr(exc, "prompt_tokens", None), length, request.tokens)
+            raise
+        if reply.usage_metadata:
+            window.observe(request.tokens, reply.usage_metadata["input_tokens"])
+        reply.response_metadata[SENT] = {**facts, "digest": digest(request.messages, functions)}
+        emit_usage(reply.usage_metadata)
+        return reply
+
+    def compose(
+        self,
+        messages: Sequence[AnyMessage],
+        functions: Sequence[Mapping[str, Any]],
+        *,
+        last: bool,
+        part: float,
+    ) -> Request:
+        """What goes to the model for the stored `messages`, in `part` of the room."""
+        window = self.window
         system = SystemMessage(self.system_prompt)
         fixed = window.tool_tokens(functions) + window.tokens([system])
         view = build_view(
@@ -131,17 +170,5 @@ class Asker:
             keep_turns=self.limits.keep_turns,
             keep_chars=self.limits.keep_chars,
         )
-        _emit_cuts(view)
-        shown = with_last_call(view.messages) if choice == "none" else view.messages
-        try:
-            reply = await self.model.reply(
-                [system, *shown], tools=functions, tool_choice=choice, on_delta=_emit_delta
-            )
-        except self.model.overflow as exc:
-            length = getattr(exc, "context_length", None)
-            window.overflowed(getattr(exc, "prompt_tokens", None), length, view.tokens + fixed)
-            raise
-        if reply.usage_metadata:
-            window.observe(view.tokens + fixed, reply.usage_metadata["input_tokens"])
-        emit_usage(reply.usage_metadata)
-        return reply
+        shown = with_last_call(view.messages) if last else view.messages
+        return Request([system, *shown], view, view.tokens + fixed)

@@ -52,6 +52,8 @@ class ThreadRecord(Protocol):
         self, thread: str, *, title: str | None, messages: int, turns: int, model: str | None
     ) -> None: ...
 
+    async def keep_basis(self, key: str, text: str) -> None: ...
+
 
 class SessionJournal(Journal, Protocol):
     async def settle(self, thread: str) -> None: ...
@@ -92,6 +94,7 @@ class Session:
         self._model_name = model_name
         self._translate = translate
         self._turn = _Turn()
+        self._kept_bases: set[str] = set()
         self._config: RunnableConfig = {
             "configurable": {"thread_id": thread},
             "recursion_limit": GRAPH_STEPS,
@@ -192,6 +195,9 @@ class Session:
         mode: str
         chunk: dict[str, Any]
         async for mode, chunk in stream:  # type: ignore[assignment]  # two modes: pairs
+            if mode == "custom" and chunk["event"] == "basis":
+                await self._keep_basis(chunk["key"], chunk["text"])
+                continue
             if mode == "custom":
                 for event in self._event(chunk):
                     yield event
@@ -201,6 +207,11 @@ class Session:
                     yield self._approval(update[0].id, update[0].value)
                 elif node == "agent":
                     self._note_reply(update["messages"])
+
+    async def _keep_basis(self, key: str, text: str) -> None:
+        if key not in self._kept_bases:
+            self._kept_bases.add(key)
+            await self._threads.keep_basis(key, text)
 
     def _note_reply(self, messages: list[AnyMessage]) -> None:
         reply = messages[0]

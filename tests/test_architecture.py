@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "local_agent"
-CORE = {"context", "agent_ports", "agent_turn", "agent_reply", "agent_graph"}
+CORE = {"context", "agent_ports", "agent_turn", "agent_sent", "agent_reply", "agent_graph"}
 LONGEST = 400
 
 # What each part may import of ours; a part may always import from its own package.
@@ -20,7 +20,8 @@ ARROWS: dict[str, set[str]] = {
     "context": set(),
     "agent_ports": set(),
     "agent_turn": {"context"},
-    "agent_reply": {"context", "agent_ports", "agent_turn"},
+    "agent_sent": {"context"},
+    "agent_reply": {"context", "agent_ports", "agent_sent", "agent_turn"},
     "agent_graph": {"context", "agent_ports", "agent_turn", "agent_reply"},
     "errors": set(),
     "events": set(),
@@ -37,6 +38,16 @@ ARROWS: dict[str, set[str]] = {
     "memory": {"config", "errors"},
     "lock": {"config", "errors"},
     "threads": {"memory", "errors"},
+    "timeline": {
+        "agent_graph",
+        "agent_reply",
+        "agent_sent",
+        "agent_turn",
+        "context",
+        "errors",
+        "memory",
+        "seal",
+    },
     "embedded": {"config", "errors", "gguf", "weights"},
     "gguf": {"errors"},
     "embedded_server": set(),

@@ -41,6 +41,11 @@ _STORED = """
     SELECT type, checkpoint FROM checkpoints
     WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ?
 """
+_ALL_STORED = """
+    SELECT checkpoint_id, type, checkpoint FROM checkpoints
+    WHERE thread_id = ? AND checkpoint_ns = ''
+"""
+_BRANCH = "branch:to:"  # LangGraph's channels that start a node
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +91,43 @@ def head_of(conn: sqlite3.Connection, thread: str) -> str | None:
 
 def read_chain(conn: sqlite3.Connection, thread: str, head: str | None = None) -> list[Step]:
     """The checkpoints from the root to `head` (default: where the thread stands), oldest first."""
-    rows = {row[0]: row for row in conn.execute(_STEPS, (thread,))}
-    at = head or max(rows, default=None)
+    steps = read_steps(conn, thread)
+    at = head or max(steps, default=None)
     found: list[Step] = []
-    while at in rows:
-        checkpoint_id, at, metadata = rows.pop(at)
-        source, step = json.loads(metadata) if metadata else ("", 0)
-        found.append(Step(checkpoint_id, at, source or "", step or 0))
+    while at in steps:
+        found.append(steps.pop(at))
+        at = found[-1].parent
     found.reverse()
     return found
+
+
+def read_steps(conn: sqlite3.Connection, thread: str) -> dict[str, Step]:
+    """All checkpoints of the thread by their ids, on whatever course."""
+    steps: dict[str, Step] = {}
+    for checkpoint_id, parent, metadata in conn.execute(_STEPS, (thread,)):
+        source, step = json.loads(metadata) if metadata else ("", 0)
+        steps[checkpoint_id] = Step(checkpoint_id, parent, source or "", step or 0)
+    return steps
+
+
+def read_next(
+    conn: sqlite3.Connection, thread: str, plain: Plain = plain_value
+) -> dict[str, tuple[str, ...]]:
+    """The nodes that come after each checkpoint of the thread; none at the end of a turn."""
+    found = {}
+    for checkpoint_id, kind, blob in conn.execute(_ALL_STORED, (thread,)):
+        value = plain(kind, blob)
+        values = value.get("channel_values") if isinstance(value, Mapping) else None
+        found[checkpoint_id] = _next(values if isinstance(values, Mapping) else {})
+    return found
+
+
+def _next(values: Mapping[str, Any]) -> tuple[str, ...]:
+    names = [name.removeprefix(_BRANCH) for name in values if name.startswith(_BRANCH)]
+    names += ["start"] if "__start__" in values else []
+    sends = values.get("__pregel_tasks")
+    names += [str(one[0]) for one in sends if isinstance(one, list)] if sends else []
+    return tuple(dict.fromkeys(names))
 
 
 def turns_of(chain: Sequence[Step]) -> list[Turn]:

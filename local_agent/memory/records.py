@@ -90,3 +90,12 @@ class Threads:
             f"SELECT {THREAD_COLUMNS} FROM agent_threads WHERE thread = ?", (thread,)
         )
         return None if row is None else thread_of(row)
+
+    async def keep_basis(self, key: str, text: str) -> None:
+        """Keep a text that replies name by `key`."""
+        await self._db.write("INSERT OR IGNORE INTO agent_bases VALUES (?, ?)", (key, text))
+
+    async def basis(self, key: str) -> str | None:
+        """The text that was kept under `key`."""
+        row = await self._db.row("SELECT text FROM agent_bases WHERE key = ?", (key,))
+        return None if row is None else str(row[0])

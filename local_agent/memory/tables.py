@@ -57,6 +57,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (thread, checkpoint_id)
         ) WITHOUT ROWID
         """,
+        # What requests were made of beside the messages, once each; replies have the key.
+        "CREATE TABLE IF NOT EXISTS agent_bases (key TEXT PRIMARY KEY, text TEXT NOT NULL)",
     ),
 )
 VERSION = len(MIGRATIONS)
