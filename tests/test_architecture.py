@@ -40,6 +40,7 @@ ARROWS: dict[str, set[str]] = {
     "threads": {"memory", "errors"},
     "timeline": {
         "agent_graph",
+        "agent_ports",
         "agent_reply",
         "agent_sent",
         "agent_turn",

@@ -106,7 +106,7 @@ def _check_servers(app: App, pending: ApprovalRequested, decisions: Decisions) -
 async def _run_all(
     run: Run, app: App, session: Session, shown: Shown, prompts: AsyncIterator[str]
 ) -> int:
-    settings, decide = run.settings, _decide(run, shown.renderer)
+    settings, decide = run.settings, decider(run, shown.renderer)
     shown.say(await first_line(app, session), "info")
     if not (_parks(run) and await session.pending()):  # what waits is said without a model too
         await app.model.connect()
@@ -166,8 +166,8 @@ def _renderer(run: Run) -> Renderer:
     return PlainRenderer(sys.stdout, sys.stderr, quiet=run.quiet, options=run.given)
 
 
-def _decide(run: Run, renderer: Renderer) -> Decide:
-    """Ask where somebody can read the question and answer it, else as --on-approval says."""
+def decider(run: Run, renderer: Renderer) -> Decide:
+    """Asks where somebody can read the question and answer it, else as --on-approval says."""
     if _asks(run):
         return asking(ChatPrompt(), renderer)
     return decide_unasked(run.settings.on_approval or "park", ephemeral=run.settings.ephemeral)

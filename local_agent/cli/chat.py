@@ -21,11 +21,12 @@ from local_agent.events import ApprovalRequested, Decisions, Event, Notice, Stat
 from local_agent.threads import list_threads, pending_approvals
 from local_agent.ui.commands import BadCommand, Command, help_text, parse
 from local_agent.ui.prompt import ChatPrompt
+from local_agent.ui.sanitize import visible
 from local_agent.ui.terminal import TerminalRenderer, make_console
 
 if TYPE_CHECKING:
     from local_agent.app import App
-    from local_agent.cli.chat_commands import Reply
+    from local_agent.cli.reply import Reply
     from local_agent.session import Session
 
 
@@ -282,7 +283,12 @@ class Chat:
             await self._enter(reply.thread)
         if reply.turn is not None:
             await self._turn(reply.turn)
-        self._draft = reply.draft
+        if reply.look:
+            await self._finish_open_turn()
+        if reply.draft and not self._prompt.edits:  # it cannot stand on the line
+            self._prompt.write(f"The prompt was: {visible(reply.draft)}\n")
+        else:
+            self._draft = reply.draft
 
     async def _change_thread(self, command: Command) -> None:
         """Raises `UsageError` for a name that cannot be, `ThreadError` for one that is taken."""

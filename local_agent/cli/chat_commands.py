@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
 
 from local_agent.app import App
+from local_agent.cli import chat_timeline
+from local_agent.cli.reply import Reply
 from local_agent.cli.threads import table
-from local_agent.events import Event
 from local_agent.session import Session
 from local_agent.threads import list_threads
 from local_agent.ui.commands import Command
 from local_agent.ui.sanitize import visible
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What comes of a command, in this order: a text, another thread, a turn, the next draft.
-
-    `thread` is gone to; `turn` is run and shown like a prompt's; `draft` stands in the next prompt.
-    """
-
-    text: str = ""
-    thread: str | None = None
-    turn: AsyncIterator[Event] | None = None
-    draft: str = ""
-
 
 Handler = Callable[[App, Session, str], Awaitable[Reply]]
 
@@ -91,4 +77,11 @@ HANDLERS: Mapping[str, Handler] = {
     "servers": _servers,
     "route": _route,
     "model": _model,
+    "rewind": chat_timeline.rewind,
+    "undo": chat_timeline.undo,
+    "redo": chat_timeline.redo,
+    "fork": chat_timeline.fork,
+    "edit": chat_timeline.edit,
+    "show": chat_timeline.show,
+    "state": chat_timeline.state,
 }

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from local_agent.cli.options import config_option, db_option, flags_of, json_option, print_line
+from local_agent.cli.threads_timeline import edit, fork, rewind, show
 from local_agent.config import locate, user_folders
 from local_agent.threads import ThreadInfo, list_threads
 from local_agent.ui.lines import one_line
@@ -20,6 +21,10 @@ TITLE_WIDTH = 60
 @click.group()
 def threads() -> None:
     """The conversations in the database."""
+
+
+for _command in (show, rewind, fork, edit):
+    threads.add_command(_command)
 
 
 @threads.command("list")

@@ -41,6 +41,13 @@ COMMANDS = (
     CommandSpec("route", "[NAME]", "show the routes, or keep this thread on one"),
     CommandSpec("model", "", "show the model and its context length"),
     CommandSpec("retry", "", "send the last prompt again"),
+    CommandSpec("rewind", "[N]", "list the turns, or go back to before turn N"),
+    CommandSpec("undo", "", "take back the last turn"),
+    CommandSpec("redo", "", "bring it back, until you say something"),
+    CommandSpec("fork", "NEW [TURN]", "go on in a copy, of all turns or those up to TURN"),
+    CommandSpec("edit", "RESULT", "correct a result (r7) in the editor and go on from there"),
+    CommandSpec("show", "RESULT", "show a result (r7) whole"),
+    CommandSpec("state", "", "show what the thread's state holds"),
     CommandSpec("quit", "", "leave (also: quit, exit, Ctrl-D)"),
 )
 _BY_NAME = {spec.name: spec for spec in COMMANDS}
