@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from local_agent.app import App
 from local_agent.cli.reply import Reply
 from local_agent.cli.threads import local_time
 from local_agent.cli.timeline_text import branch_lines, field_lines, moved_line, turn_lines
 from local_agent.config import check_thread_name
 from local_agent.errors import UsageError
+from local_agent.lock import thread_lock
 from local_agent.memory.heads import config_of
 from local_agent.session import Session
 from local_agent.timeline import Moved, Timeline
@@ -81,7 +84,8 @@ async def fork(app: App, session: Session, arg: str) -> Reply:
     at = int(last) if name.strip() and last.isdecimal() else None
     new = arg if at is None else name.strip()
     check_thread_name(new, "/fork")
-    forked = await _timeline(app, session).fork(new, at)
+    with nullcontext() if app.settings.ephemeral else thread_lock(app.settings.db, new):
+        forked = await _timeline(app, session).fork(new, at)
     text = f"Copied {forked.turns} turn{'' if forked.turns == 1 else 's'} into '{new}'."
     if forked.left_out:
         text += f" The turn that is not finished stays with '{session.thread}' alone."
@@ -90,6 +94,7 @@ async def fork(app: App, session: Session, arg: str) -> Reply:
 
 async def edit(app: App, session: Session, arg: str) -> Reply:
     """`/edit r7`."""
+    arg = arg.lower()
     if app.settings.ephemeral:
         raise UsageError("/edit needs a file for the editor, and this run writes none.")
     timeline = _timeline(app, session)
@@ -106,7 +111,7 @@ async def edit(app: App, session: Session, arg: str) -> Reply:
 
 async def show(app: App, session: Session, arg: str) -> Reply:
     """`/show r7`."""
-    message = await result_of(_timeline(app, session), arg)
+    message = await result_of(_timeline(app, session), arg.lower())
     return Reply(visible(str(message.text)) or "(empty)")
 
 

@@ -89,7 +89,8 @@ class Timeline:
 
     async def redo(self) -> Moved:
         """Take back the last step back, if nothing came after it."""
-        branch = await self._undone(await self.head())
+        chain = await self.memory.heads.chain(self.thread)
+        branch = await self._undone(chain[-1].checkpoint_id) if chain else None
         if branch is None or not branch.stops:
             raise ThreadError("There is nothing to bring back.", "/rewind shows the branches.")
         *stops, wanted = branch.stops
@@ -154,20 +155,21 @@ class Timeline:
         A last turn that is not finished, or waits for an approval, is left out: it could come to
         its end twice, and do twice what it does. With it asked for, `ThreadError`.
         """
-        turns, left_out = await self.turns(), ""
+        head, left_out = await self.head(), ""
+        turns = await self.turns(head)
         if not turns:
             raise ThreadError(f"Thread '{self.thread}' has nothing to copy.")
         last = at or len(turns)
         self.pick(turns, last, is_end=True)
-        if last == len(turns) and await self.is_open():
+        if last == len(turns) and await self.is_open(head):
             if at is not None or last == 1:
                 raise ThreadError(
                     f"Turn {last} is not finished and cannot be copied.",
                     "Finish it first, or name an earlier turn.",
                 )
             last, left_out = last - 1, turns[-1].prompt
-        head = turns[last].checkpoint_before if last < len(turns) else await self.head()
-        assert head is not None  # `pick` saw to it
+        if last < len(turns):
+            head = turns[last].checkpoint_before or ""
         heads = self.memory.heads
         if not await heads.fork(self.thread, new, head):
             raise ThreadError(f"There is a thread '{new}' already.", "Choose another name.")
@@ -189,9 +191,9 @@ class Timeline:
             raise ThreadError(f"There is no thread '{self.thread}'.", "See: agent threads list")
         return chain
 
-    async def is_open(self) -> bool:
-        """Whether the thread stands inside a turn."""
-        state = await self.graph.aget_state(config_of(self.thread))
+    async def is_open(self, head: str | None = None) -> bool:
+        """Whether the thread stands inside a turn, or stood at `head`."""
+        state = await self.graph.aget_state(config_of(self.thread, head))
         return bool(state.tasks)
 
     def pick(self, turns: Sequence[Turn], number: int, *, is_end: bool = False) -> Turn:

@@ -125,7 +125,6 @@ def waiting_call(messages: Sequence[AnyMessage], name: str) -> dict[str, Any] | 
 
 async def result_of(timeline: Timeline, handle: str) -> ToolMessage:
     """The result with that handle. Raises `ThreadError`."""
-    await timeline.head()
     state = await timeline.graph.aget_state(config_of(timeline.thread))
     messages = state.values.get("messages", [])
     found = handles_of(messages)
@@ -135,8 +134,9 @@ async def result_of(timeline: Timeline, handle: str) -> ToolMessage:
         raise ThreadError(
             f"{handle} has no result yet.", "Its call waits; see: agent approvals list"
         )
-    has = f"There are r1 to {list(found)[-1]}." if found else "It has none."
-    raise ThreadError(f"Thread '{timeline.thread}' has no result '{handle}'.", has)
+    has = f"It has {', '.join(found)}." if len(found) < 3 else f"It has r1 to {list(found)[-1]}."
+    text = f"Thread '{timeline.thread}' has no result '{handle}'."
+    raise ThreadError(text, has if found else "It has none at all.")
 
 
 async def _place_of(

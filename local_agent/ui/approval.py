@@ -21,7 +21,7 @@ _UNKNOWN_OUTCOME = (
     "Look at its effect first, if you can: y runs it again.",
 )
 _RAN = (
-    "This very call has run already, before the conversation was turned back or edited.",
+    "This very call was run before, on a course of the conversation that was left since.",
     "What it did is not undone: y runs it once more.",
 )
 
