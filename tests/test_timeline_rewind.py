@@ -501,7 +501,7 @@ class Model:
         before, self.course = self.course, self.left[one.id]
         moved = await timeline.go_to(one.id)
         if moved.branch:
-            self.left[moved.branch] = before
+            self.left.setdefault(moved.branch, before)
         self.forward = []
 
 
