@@ -159,7 +159,7 @@ class Timeline:
         turns = await self.turns(head)
         if not turns:
             raise ThreadError(f"Thread '{self.thread}' has nothing to copy.")
-        last = at or len(turns)
+        last = len(turns) if at is None else at
         self.pick(turns, last, is_end=True)
         if last == len(turns) and await self.is_open(head):
             if at is not None or last == 1:
