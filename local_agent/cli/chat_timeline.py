@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from local_agent.app import App
 from local_agent.cli.reply import Reply
 from local_agent.cli.threads import local_time
-from local_agent.cli.timeline_text import branch_lines, field_lines, moved_line, turn_lines
+from local_agent.cli.timeline_text import branch_lines, field_lines, stands_line, turn_lines
 from local_agent.config import check_thread_name
 from local_agent.errors import UsageError
 from local_agent.lock import thread_lock
@@ -75,7 +75,8 @@ def _moved(session: Session, moved: Moved) -> Reply:
 
 
 def _stands(session: Session, moved: Moved) -> str:
-    return moved_line(moved, session.thread, command=TO_BRANCH)
+    kept = f" What was left is kept: {TO_BRANCH} {moved.branch}" if moved.branch else ""
+    return f"{stands_line(moved, session.thread)}{kept}"
 
 
 async def fork(app: App, session: Session, arg: str) -> Reply:

@@ -29,14 +29,15 @@ async def finish_open_turn(
     """
     approval = await session.pending()
     if approval is not None:
-        return await run_turn(session, _only(approval), show, decide, timeout)
+        return await run_turn(session, only(approval), show, decide, timeout)
     if await session.is_unfinished():
         show(Notice("The last turn was interrupted; going on with it.", "warning"))
         return await run_turn(session, session.proceed(), show, decide, timeout)
     return None
 
 
-async def _only(event: Event) -> AsyncIterator[Event]:
+async def only(event: Event) -> AsyncIterator[Event]:
+    """A stream of this one event."""
     yield event
 
 

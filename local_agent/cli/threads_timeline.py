@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -104,7 +105,8 @@ def rewind(
     if to is None and branch is None:
         _print(asyncio.run(timeline_show.show(place, thread, "turns", "", as_json)))
         return
-    _print(asyncio.run(timeline_show.rewind(place, thread, to, branch, as_json)))
+    given = _given(ctx, config, db)
+    _print(asyncio.run(timeline_show.rewind(place, thread, to, branch, as_json, given)))
 
 
 @click.command()
@@ -211,8 +213,8 @@ def _edit(
     from local_agent.cli import timeline_edit
 
     if no_run:
-        place = _database(ctx, config, db)
-        _print(asyncio.run(timeline_edit.put_in(place, thread, change, output != "text")))
+        place, where = _database(ctx, config, db), _given(ctx, config, db)
+        _print(asyncio.run(timeline_edit.put_in(place, thread, change, output != "text", where)))
         return
     flags = flags_of(ctx, config=config, db=db, thread=thread, **given)
     settings = trusted_settings(flags)
@@ -231,6 +233,13 @@ def _named(name: str) -> str:
 def _database(ctx: click.Context, config: str | None, db: str | None) -> Path:
     flags = flags_of(ctx, config=config, db=db)
     return locate(flags, os.environ, Path.cwd(), user_folders()).db
+
+
+def _given(ctx: click.Context, config: str | None, db: str | None) -> str:
+    """The options that were given and lead a later command to the same database."""
+    flags = flags_of(ctx, config=config, db=db)
+    named = {"--config": flags.config, "--db": flags.db}
+    return shlex.join(word for name, path in named.items() if path for word in (name, str(path)))
 
 
 def _needs_file(db: Path, thread: str) -> None:

@@ -10,10 +10,10 @@ from typing import Any, Literal
 
 from local_agent.app import App, open_app
 from local_agent.cli.batch import Shown, decider
-from local_agent.cli.opening import exit_code
+from local_agent.cli.opening import exit_code, only
 from local_agent.cli.options import Run
-from local_agent.cli.timeline_show import TO_BRANCH, open_timeline
-from local_agent.cli.timeline_text import moved_line, moved_object
+from local_agent.cli.timeline_show import open_timeline
+from local_agent.cli.timeline_text import kept_line, moved_lines, moved_object
 from local_agent.errors import OK, AgentError, UsageError
 from local_agent.events import TurnFinished
 from local_agent.memory.heads import config_of
@@ -39,14 +39,14 @@ class Change:
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-async def put_in(db: Path, thread: str, change: Change, as_json: bool) -> list[str]:
+async def put_in(db: Path, thread: str, change: Change, as_json: bool, given: str) -> list[str]:
     """Only put the correction in; what there is to say."""
     async with open_timeline(db, thread, hold=thread) as timeline:
         await timeline.head()
         moved = await _edited(timeline, change)
     if as_json:
         return [json.dumps(moved_object(moved, thread))]
-    return [moved_line(moved, thread, command=TO_BRANCH.format(thread=thread))]
+    return moved_lines(moved, thread, given)
 
 
 async def run_edit(run: Run, change: Change) -> int:
@@ -63,13 +63,14 @@ async def run_edit(run: Run, change: Change) -> int:
             if change.what != "call":  # what is asked again needs no model
                 await app.model.connect()
             moved = await _edited(timeline, change)
-            line = moved_line(moved, thread, command=TO_BRANCH.format(thread=thread))
-            shown.say(line, "info")
+            if moved.branch:
+                shown.say(kept_line(moved.branch, thread, run.given), "info")
             if not moved.is_open:
                 return OK
+            asked = await session.pending()
+            events = only(asked) if asked else session.proceed()
             decide = decider(run, shown.renderer)
-            turn = shown.turn(session, session.proceed(), decide, run.settings.timeout)
-            return exit_code(await turn)
+            return exit_code(await shown.turn(session, events, decide, run.settings.timeout))
     except AgentError as exc:
         if run.output == "text":
             raise

@@ -21,8 +21,6 @@ from local_agent.timeline.edits import result_of
 from local_agent.timeline.looking import moment, places
 from local_agent.ui.sanitize import visible
 
-TO_BRANCH = "agent threads rewind {thread} --branch"
-
 
 @asynccontextmanager
 async def open_timeline(
@@ -99,15 +97,18 @@ async def _messages(timeline: Timeline, what: str, as_json: bool) -> list[str]:
 
 
 async def rewind(
-    db: Path, thread: str, to: int | None, branch: str | None, as_json: bool
+    db: Path, thread: str, to: int | None, branch: str | None, as_json: bool, given: str
 ) -> list[str]:
-    """Go to before turn `to`, or to the branch; what there is to say."""
+    """Go to before turn `to`, or to the branch; what there is to say.
+
+    `given` are the options that lead a later command to the same database.
+    """
     async with open_timeline(db, thread, hold=thread) as timeline:
         await timeline.head()
         moved = await (timeline.rewind(to) if to is not None else timeline.go_to(branch or ""))
     if as_json:
         return [json.dumps(text.moved_object(moved, thread))]
-    return [text.moved_line(moved, thread, command=TO_BRANCH.format(thread=thread))]
+    return text.moved_lines(moved, thread, given)
 
 
 async def fork(db: Path, thread: str, new: str, at: int | None, as_json: bool) -> list[str]:

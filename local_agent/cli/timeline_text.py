@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from local_agent.timeline.looking import Moment, Place
 
 PROMPT_WIDTH = 60
-_NO_TIME = " " * 22
 
 
 def shortened(text: str) -> str:
@@ -59,7 +59,8 @@ def place_lines(places: Sequence[Place]) -> list[str]:
     rows = [("ID", "TIME", "TURN", "STEP", "NODE", "NEXT")]
     for one in places:
         following = one_line(", ".join(one.next)) or "-"
-        when, node = local_time(one.time), one_line(one.node)
+        when = one.time.astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
+        node = one_line(one.node)
         rows.append((one.id, when, str(one.turn), str(one.step), node, following))
     return aligned(rows)
 
@@ -159,15 +160,23 @@ def moment_lines(moment: Moment) -> list[str]:
     return lines
 
 
-def moved_line(moved: Moved, thread: str, *, command: str) -> str:
-    """What was done, and how to get back; `command` is what goes to a branch, before its id."""
-    stands = f"{moved.turns} turn{'' if moved.turns == 1 else 's'}" if moved.turns else "no turn"
-    line = f"Thread '{thread}' has {stands} now."
-    if moved.is_open:
-        line += " The last one is not finished."
-    if moved.branch:
-        line += f" What was left is kept: {command} {moved.branch}"
-    return visible(line, newlines=False)
+def stands_line(moved: Moved, thread: str) -> str:
+    """How a thread stands."""
+    turns = f"{moved.turns} turn{'' if moved.turns == 1 else 's'}" if moved.turns else "no turn"
+    tail = " The last one is not finished." if moved.is_open else ""
+    return f"Thread '{one_line(thread)}' has {turns} now.{tail}"
+
+
+def kept_line(branch: str, thread: str, options: str) -> str:
+    """How to get back to what was left; `options` are those that lead to the same database."""
+    command = f"agent threads rewind {shlex.quote(thread)} --branch {branch} {options}".rstrip()
+    return f"What was left is kept: {one_line(command)}"
+
+
+def moved_lines(moved: Moved, thread: str, options: str) -> list[str]:
+    """What was done, and how to get back."""
+    lines = [stands_line(moved, thread)]
+    return [*lines, kept_line(moved.branch, thread, options)] if moved.branch else lines
 
 
 # -- JSON -----------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from local_agent.memory.branches import put_branch
 from local_agent.memory.chain import Step, Turn, read_written
 from local_agent.memory.heads import config_of
 from local_agent.timeline.course import Moved, Timeline, now
+from local_agent.timeline.pending import bring_back
 
 EDITED = "edited"  # when a person did it, in `additional_kwargs` of what was changed
 STATE_FIELDS: Mapping[str, type] = {"summary": str, "route": str, "facts": list, "pinned": list}
@@ -86,7 +87,7 @@ async def edit_state(timeline: Timeline, values: Mapping[str, Any]) -> Moved:
     """
     check_fields(values)
     graph, where = timeline.graph, config_of(timeline.thread)
-    await timeline.head()
+    head = await timeline.head()
     state = await graph.aget_state(where)
     if state.tasks and not state.interrupts:
         raise ThreadError(
@@ -97,9 +98,13 @@ async def edit_state(timeline: Timeline, values: Mapping[str, Any]) -> Moved:
         raise ThreadError(f"Thread '{timeline.thread}' is empty.")
     if values.get("summary") and not state.values.get("summary_upto"):
         raise ThreadError("There is no summary yet: nothing of this thread is folded.")
-    node = "tools" if state.interrupts else "agent"
-    await graph.aupdate_state(where, dict(values), as_node=node)
-    return Moved(len(await timeline.turns()), is_open=bool(state.interrupts))
+    turns = len(await timeline.turns())
+    if not state.interrupts:
+        await graph.aupdate_state(where, dict(values), as_node="agent")
+        return Moved(turns)
+    new = await timeline.stand_on(head, lambda conn, _: None, values)
+    await bring_back(graph, timeline.memory.heads, timeline.thread, head, new)
+    return Moved(turns, is_open=True)
 
 
 def check_fields(values: Mapping[str, Any]) -> None:
