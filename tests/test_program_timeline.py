@@ -209,6 +209,8 @@ def test_looked_into(tmp_path: Path, scripted: Start, command: Command) -> None:
     text = command(program, "show", "t", "--at", asking[0]["checkpoint_id"]).out
     assert "(exactly as it was sent, 8,192 tokens of context)" in text
     assert "\x1b" not in shown.out + whole.out + text
+    for zone, offset in (("Asia/Kolkata", "+0530"), ("Asia/Kathmandu", "+0545")):  # D13
+        assert offset in program.run("threads", "rewind", "t", env={"TZ": zone}).out
     for what in ((), ("--messages",), ("--branches",), ("--result", "r1")):
         found = command(program, "show", "t", *what, "--json").json
         assert (found["schema_version"], found["thread"]) == (1, "t")

@@ -9,7 +9,7 @@ from local_agent.cli.reply import Reply
 from local_agent.cli.threads import local_time
 from local_agent.cli.timeline_text import branch_lines, field_lines, stands_line, turn_lines
 from local_agent.config import check_thread_name
-from local_agent.errors import UsageError
+from local_agent.errors import ThreadError, UsageError
 from local_agent.lock import thread_lock
 from local_agent.memory.heads import config_of
 from local_agent.session import Session
@@ -85,6 +85,8 @@ async def fork(app: App, session: Session, arg: str) -> Reply:
     at = int(last) if name.strip() and last.isdecimal() else None
     new = arg if at is None else name.strip()
     check_thread_name(new, "/fork")
+    if new == session.thread:
+        raise ThreadError(f"There is a thread '{new}' already.", "Choose another name.")
     with nullcontext() if app.settings.ephemeral else thread_lock(app.settings.db, new):
         forked = await _timeline(app, session).fork(new, at)
     text = f"Copied {forked.turns} turn{'' if forked.turns == 1 else 's'} into '{new}'."

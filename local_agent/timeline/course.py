@@ -112,7 +112,8 @@ class Timeline:
         """Go on where a branch was left; what the thread stands on becomes one."""
         found = [one for one in await self.branches() if is_named(one.checkpoint_id, typed)]
         if len(found) != 1:
-            raise _no_such("branch", typed, len(found), "threads show NAME --branches lists them.")
+            hint = f"See: agent threads show {self.thread} --branches"
+            raise _no_such("branch", typed, len(found), hint)
         head = await self.head()
         # An untouched copy of a part of a branch is kept by that branch.
         kept = await self._undone(head)
