@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 from datetime import datetime
@@ -18,7 +19,30 @@ from local_agent.ui.lines import one_line
 TITLE_WIDTH = 60
 
 
-@click.group()
+# The commands that are imported when they are used, and their modules.
+LATER = {
+    "search": "threads_search",
+    "rename": "threads_store",
+    "delete": "threads_store",
+    "prune": "threads_store",
+}
+
+
+class Threads(click.Group):
+    """The group whose other commands are imported when they are used, so that `list` is quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*super().list_commands(ctx), *LATER]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in LATER:
+            return super().get_command(ctx, cmd_name)
+        module = importlib.import_module(f"local_agent.cli.{LATER[cmd_name]}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+
+@click.group(cls=Threads)
 def threads() -> None:
     """The conversations in the database."""
 
@@ -30,20 +54,29 @@ for _command in (show, rewind, fork, edit):
 @threads.command("list")
 @config_option
 @db_option
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="The newest N only.")
 @json_option
 @click.pass_context
-def list_(ctx: click.Context, config: str | None, db: str | None, as_json: bool) -> None:
+def list_(
+    ctx: click.Context, config: str | None, db: str | None, limit: int | None, as_json: bool
+) -> None:
     """List the threads, the one used last first, with times in local time."""
-    flags = flags_of(ctx, config=config, db=db)
-    places = locate(flags, os.environ, Path.cwd(), user_folders())
-    found = list_threads(places.db)
+    path = db_of(ctx, config, db)
+    found = list_threads(path, limit)
     if as_json:
-        print_line(json.dumps([_fields(info) for info in found], indent=2))
+        whole = {"schema_version": 1, "threads": [_fields(info) for info in found]}
+        print_line(json.dumps(whole, indent=2))
     elif not found:
-        click.echo(f"No threads in {one_line(str(places.db))}.", err=True)
+        click.echo(f"No threads in {one_line(str(path))}.", err=True)
     else:
         for line in table(found):
             print_line(line)
+
+
+def db_of(ctx: click.Context, config: str | None, db: str | None) -> Path:
+    """The database that the options and the environment name."""
+    flags = flags_of(ctx, config=config, db=db)
+    return locate(flags, os.environ, Path.cwd(), user_folders()).db
 
 
 def table(found: list[ThreadInfo]) -> list[str]:
