@@ -138,9 +138,21 @@ def empty(conn: sqlite3.Connection) -> None:
 
 def rebuild(conn: sqlite3.Connection) -> None:
     """Make the index of words anew from the texts, inside the caller's transaction."""
-    conn.execute("DROP TABLE IF EXISTS agent_words")
+    try:
+        conn.execute("DROP TABLE IF EXISTS agent_words")
+    except sqlite3.DatabaseError:  # too damaged to be opened, and so to be dropped
+        _overwrite_words(conn)
     conn.execute("UPDATE agent_texts SET in_words = 0")
     _has_words(conn)
+
+
+def _overwrite_words(conn: sqlite3.Connection) -> None:
+    """Put an empty index in the place of a damaged one: what FTS5 keeps in tables of its own."""
+    conn.execute(WORDS.replace("agent_words", "temp.new_words"))
+    for part in ("data", "idx", "docsize", "config"):
+        conn.execute(f"DELETE FROM agent_words_{part}")
+        conn.execute(f"INSERT INTO agent_words_{part} SELECT * FROM temp.new_words_{part}")
+    conn.execute("DROP TABLE temp.new_words")
 
 
 def merge(conn: sqlite3.Connection) -> None:

@@ -71,9 +71,11 @@ def list_threads(db_path: Path, limit: int | None = None) -> list[ThreadInfo]:
 
 
 def _entries(conn: sqlite3.Connection, limit: int | None) -> list[ThreadInfo]:
+    sql = f"SELECT {THREAD_COLUMNS} FROM agent_threads"
+    if limit is None:  # sorted later, which costs less than to step through the index
+        return [thread_of(row) for row in conn.execute(sql)]
     newest = "ORDER BY updated DESC, thread DESC LIMIT ?"
-    sql = f"SELECT {THREAD_COLUMNS} FROM agent_threads {newest}"
-    return [thread_of(row) for row in conn.execute(sql, (-1 if limit is None else limit,))]
+    return [thread_of(row) for row in conn.execute(f"{sql} {newest}", (limit,))]
 
 
 def pending_approvals(db_path: Path) -> list[PendingApproval]:
