@@ -61,7 +61,7 @@ def test_words(text: str, words: list[str]) -> None:
         ("北京", [Phrase(("北", "京"))]),
         ("a a A", [Phrase(("a",))]),
         ("(NEAR OR -x) ^y AND: z'", [Phrase((w,)) for w in ("near", "or", "x", "y", "and", "z")]),
-        ("* ** \"\" '", []),
+        ('* ** "" \'', []),
     ],
 )
 def test_queries(query: str, phrases: list[Phrase]) -> None:

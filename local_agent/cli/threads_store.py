@@ -206,7 +206,8 @@ def _report(done: Cleaned, what: str, as_json: bool, *, is_fault: bool = True) -
         print_line(json.dumps(whole, indent=2))
     else:
         print_line(done_text(done, what))
-        for line in (*(f"error: {why}" for why in done.refused), *done.notes):
+        mark = "error: " if is_fault else ""
+        for line in (*(mark + why for why in done.refused), *done.notes):
             click.echo(visible(line, newlines=False), err=True)
     if done.refused and is_fault:
         raise click.exceptions.Exit(errors.FAILED)
