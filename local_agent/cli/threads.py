@@ -11,7 +11,6 @@ from pathlib import Path
 import click
 
 from local_agent.cli.options import config_option, db_option, flags_of, json_option, print_line
-from local_agent.cli.threads_timeline import edit, fork, rewind, show
 from local_agent.config import locate, user_folders
 from local_agent.threads import ThreadInfo, list_threads
 from local_agent.ui.lines import one_line
@@ -21,7 +20,11 @@ TITLE_WIDTH = 60
 
 # The commands that are imported when they are used, and their modules.
 LATER = {
+    "show": "threads_timeline",
     "search": "threads_search",
+    "rewind": "threads_timeline",
+    "edit": "threads_timeline",
+    "fork": "threads_timeline",
     "rename": "threads_store",
     "delete": "threads_store",
     "prune": "threads_store",
@@ -38,17 +41,13 @@ class Threads(click.Group):
         if cmd_name not in LATER:
             return super().get_command(ctx, cmd_name)
         module = importlib.import_module(f"local_agent.cli.{LATER[cmd_name]}")
-        command: click.Command = getattr(module, cmd_name)
+        command: click.Command = vars(module).get(cmd_name) or vars(module)[f"{cmd_name}_"]
         return command
 
 
 @click.group(cls=Threads)
 def threads() -> None:
     """The conversations in the database."""
-
-
-for _command in (show, rewind, fork, edit):
-    threads.add_command(_command)
 
 
 @threads.command("list")

@@ -98,8 +98,9 @@ def delete(
     if dry_run or not chosen:
         _show_chosen(chosen, as_json)
         return
-    if not yes:
-        _ask(chosen)
+    if not yes and not _is_wanted(chosen):
+        click.echo("Nothing was deleted.", err=True)
+        ctx.exit(errors.FAILED)
     done = delete_threads(path, list(chosen), unused=moment)
     _report(done, "deleted", as_json)
 
@@ -122,14 +123,13 @@ def _show_chosen(chosen: dict[str, int], as_json: bool) -> None:
         click.echo("There is no such thread.", err=True)
 
 
-def _ask(chosen: dict[str, int]) -> None:
-    """Ask whether to delete. Raises UsageError without a terminal, click.Abort for a no."""
+def _is_wanted(chosen: dict[str, int]) -> bool:
+    """Ask whether to delete. Raises UsageError where there is no terminal."""
     if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
         raise UsageError("Deleting is asked about, and there is no terminal.", "Add --yes.")
     for name, size in chosen.items():
         click.echo(f"'{one_line(name)}', about {size_text(size)}", err=True)
-    count = len(chosen)
-    click.confirm(f"Delete {count} thread{'' if count == 1 else 's'}?", abort=True, err=True)
+    return click.confirm(f"Delete {counted(len(chosen), 'thread')}?", err=True)
 
 
 @click.command()
@@ -229,11 +229,11 @@ def counted(count: int, what: str) -> str:
 
 def size_text(size: int) -> str:
     """Bytes as a person reads them, in powers of 1000."""
-    for unit in ("bytes", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}" if unit != "bytes" else f"{size:.0f} bytes"
-        size = size / 1000  # type: ignore[assignment]
-    return f"{size:.3g} GB"
+    value, units = float(size), ["bytes", "kB", "MB", "GB", "TB"]
+    while value >= 999.5 and len(units) > 1:
+        value /= 1000
+        units.pop(0)
+    return f"{value:.3g} {units[0]}"
 
 
 def moment_of(age: str, now: datetime) -> datetime:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from pathlib import Path
 
 _INCREMENTAL = 2  # of PRAGMA auto_vacuum
 _OFF = 0
@@ -29,8 +28,7 @@ def give_back(conn: sqlite3.Connection) -> None:
     conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
-def size_on_disk(path: Path) -> int:
-    """Bytes of the database and its log."""
-    real = path.resolve()
-    files = (real, real.with_name(real.name + "-wal"))
-    return sum(file.stat().st_size for file in files if file.exists())
+def size_of_file(conn: sqlite3.Connection) -> int:
+    """Bytes of the database, as they are on the disk once its log is taken in."""
+    numbers = [conn.execute(f"PRAGMA {n}").fetchone()[0] for n in ("page_count", "page_size")]
+    return int(numbers[0] * numbers[1])

@@ -17,7 +17,7 @@ from local_agent.memory.attachments import Read, as_stored, named_by, remove_unn
 from local_agent.memory.change import delete, rename, size_of
 from local_agent.memory.connection import open_plain, transact
 from local_agent.memory.entries import note_others
-from local_agent.memory.space import give_back, needs_rewriting, size_on_disk
+from local_agent.memory.space import give_back, needs_rewriting, size_of_file
 from local_agent.threads.listing import list_threads, reading
 from local_agent.threads.names import check_known, is_known
 
@@ -45,8 +45,10 @@ def rename_thread(db_path: Path, old: str, new: str) -> None:
     where there is no `old`, where there is a `new`, and while an agent has one of them open;
     StorageError for a file that cannot be written.
     """
-    with reading(db_path) as conn:
-        check_known(conn, old)
+    with reading(db_path) as seen:
+        check_known(seen, old)
+        if seen is not None:
+            check_free(seen, new)
     with thread_lock(db_path, old), thread_lock(db_path, new), writing(db_path) as conn:
         transact(conn, lambda conn: rename_rows(conn, old, new))
 
@@ -54,9 +56,14 @@ def rename_thread(db_path: Path, old: str, new: str) -> None:
 def rename_rows(conn: sqlite3.Connection, old: str, new: str) -> None:
     """The same on an open database whose threads are held, inside the caller's transaction."""
     check_known(conn, old)
-    if is_known(conn, new):
-        raise ThreadError(f"There is a thread '{new}' already.", "Choose another name.")
+    check_free(conn, new)
     rename(conn, old, new)
+
+
+def check_free(conn: sqlite3.Connection, name: str) -> None:
+    """Raise ThreadError where there is a thread of that name."""
+    if is_known(conn, name):
+        raise ThreadError(f"There is a thread '{name}' already.", "Choose another name.")
 
 
 def sizes_of(db_path: Path, names: Sequence[str]) -> dict[str, int]:
@@ -89,8 +96,8 @@ def delete_threads(
     done: list[str] = []
     refused: list[str] = []
     files: set[str] = set()
-    size = size_on_disk(db_path)
     with writing(db_path) as conn:
+        size = size_of_file(conn)
         for name in names:
             try:
                 with thread_lock(db_path, name):
@@ -103,8 +110,8 @@ def delete_threads(
             except ThreadError as exc:
                 refused.append(str(exc))
         removed, notes = clean_up(conn, db_path, files, read)
-    freed = size - size_on_disk(db_path)
-    return Cleaned(tuple(done), tuple(refused), removed, max(0, freed), notes)
+        freed = max(0, size - size_of_file(conn))
+    return Cleaned(tuple(done), tuple(refused), removed, freed, notes)
 
 
 def _is_unused(db_path: Path, name: str, moment: datetime) -> bool:

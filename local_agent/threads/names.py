@@ -26,10 +26,17 @@ def check_known(conn: sqlite3.Connection | None, thread: str) -> None:
         raise ThreadError(f"There is no thread '{thread}'.", "No thread is saved yet.")
     if is_known(conn, thread):
         return
-    near = difflib.get_close_matches(thread, names_of(conn), n=3, cutoff=0.5)
-    listed = ", ".join(f"'{name}'" for name in near)
-    hint = f"Did you mean {listed}?" if near else "See: agent threads list"
+    near = " or ".join(f"'{name}'" for name in _near(thread, names_of(conn)))
+    hint = f"Did you mean {near}?" if near else "See: agent threads list"
     raise ThreadError(f"There is no thread '{thread}'.", hint)
+
+
+def _near(thread: str, names: list[str]) -> list[str]:
+    """Up to three names that have the typed one in them or are written much like it."""
+    typed, folded = thread.casefold(), {name.casefold(): name for name in names}
+    inside = [name for low, name in folded.items() if typed in low]
+    close = difflib.get_close_matches(typed, list(folded), n=3, cutoff=0.5)
+    return list(dict.fromkeys([*inside, *(folded[low] for low in close)]))[:3]
 
 
 def names_of(conn: sqlite3.Connection) -> list[str]:

@@ -13,7 +13,7 @@ from local_agent.lock import thread_lock
 from local_agent.memory import Memory, open_memory
 from local_agent.memory.attachments import Read, as_stored, names_in
 from local_agent.memory.prune import Plan, dropped_values, plan_of, prune
-from local_agent.memory.space import size_on_disk
+from local_agent.memory.space import size_of_file
 from local_agent.threads.change import Cleaned, clean_up, writing
 from local_agent.threads.listing import reading
 from local_agent.threads.names import check_known, names_of
@@ -55,8 +55,8 @@ async def prune_threads(
     done: list[str] = []
     refused: list[str] = []
     files: set[str] = set()
-    size = size_on_disk(db_path)
     async with opened(db_path) as memory:
+        size = await memory.statements.look(size_of_file)
         for name in names:
             try:
                 with thread_lock(db_path, name):
@@ -66,8 +66,8 @@ async def prune_threads(
                 refused.append(str(exc))
     with writing(db_path) as conn:
         removed, notes = clean_up(conn, db_path, files, read)
-    freed = size - size_on_disk(db_path)
-    return Cleaned(tuple(done), tuple(refused), removed, max(0, freed), notes)
+        freed = max(0, size - size_of_file(conn))
+    return Cleaned(tuple(done), tuple(refused), removed, freed, notes)
 
 
 async def prune_open(memory: Memory, thread: str, keep: int, read: Read = as_stored) -> set[str]:
