@@ -59,6 +59,7 @@ class App:
                 threads=self.memory.threads,
                 model_name=lambda: self.model.name,
                 translate=self.memory.translate,
+                index=self.memory.index,
             )
 
 

@@ -8,7 +8,7 @@ Whoever cancels one of them calls `abandon` next, so that no call is left withou
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -55,6 +55,12 @@ class ThreadRecord(Protocol):
     async def keep_basis(self, key: str, text: str) -> None: ...
 
 
+class TextIndex(Protocol):
+    """The index of words, as a session keeps it. Raises nothing."""
+
+    async def sync(self, thread: str, messages: Sequence[AnyMessage]) -> None: ...
+
+
 class SessionJournal(Journal, Protocol):
     async def settle(self, thread: str) -> None: ...
 
@@ -86,6 +92,7 @@ class Session:
         threads: ThreadRecord,
         model_name: Callable[[], str],
         translate: Callable[[BaseException], AgentError | None],
+        index: TextIndex | None = None,
     ) -> None:
         self.thread = thread
         self._graph = graph
@@ -93,6 +100,7 @@ class Session:
         self._threads = threads
         self._model_name = model_name
         self._translate = translate
+        self._index = index
         self._turn = _Turn()
         self._kept_bases: set[str] = set()
         self._config: RunnableConfig = {
@@ -347,6 +355,8 @@ class Session:
             model=self._model_name(),
         )
         await self._journal.settle(self.thread)
+        if self._index is not None:
+            await self._index.sync(self.thread, messages)
 
     def _finished(
         self, status: Status, error: str | None, approval_id: str | None = None

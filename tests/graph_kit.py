@@ -100,8 +100,9 @@ async def open_session(
     thread: str = "t",
     key: bytes = b"k" * 32,
     saver: Callable[[Memory], Any] = lambda memory: memory.saver,
+    index: bool = True,
 ) -> AsyncIterator[Session]:
-    async with open_memory(path) as memory:
+    async with open_memory(path, index=index) as memory:
         graph = build_graph(
             model,
             tools,
@@ -123,6 +124,7 @@ async def open_session(
             threads=memory.threads,
             model_name=lambda: "scripted",
             translate=lambda exc: None,
+            index=memory.index,
         )
 
 

@@ -37,7 +37,7 @@ ARROWS: dict[str, set[str]] = {
     "mcp_client": {"config", "errors"},
     "memory": {"config", "errors"},
     "lock": {"config", "errors"},
-    "threads": {"memory", "errors"},
+    "threads": {"memory", "lock", "errors", "agent_graph"},
     "timeline": {
         "agent_graph",
         "agent_ports",
@@ -119,7 +119,10 @@ def test_modules_say_what_they_are(name: str, part: str, path: Path) -> None:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("argv", [["--help"], ["--version"], ["threads", "list"]])
+@pytest.mark.parametrize(
+    "argv",
+    [["--help"], ["--version"], ["threads", "list"], ["threads", "search", "word"]],
+)
 def test_quick_commands_import_no_heavy_module(argv: list[str], tmp_path: Path) -> None:
     """--help, --version and `threads list` load neither LangChain nor openai nor mcp."""
     code = (

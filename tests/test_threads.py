@@ -270,19 +270,20 @@ async def test_list_command(tmp_path: Path) -> None:
     assert lines[2].startswith("a            ")
     assert "\x1b" not in lines[2]
     assert lines[2].index("first") == lines[0].index("TITLE")
-    data = json.loads(run.invoke(app, ["list", "--db", str(path), "--json"]).stdout)
+    data = json.loads(run.invoke(app, ["list", "--db", str(path), "--json"]).stdout)["threads"]
     assert [t["thread"] for t in data] == ["longer name", "a"]
     assert data[1]["title"] == "first\x1b[31m line"
     assert datetime.fromisoformat(data[1]["updated"]).utcoffset() == timedelta(0)
 
 
 def test_list_command_without_a_file(tmp_path: Path) -> None:
-    """No file: said on stderr, stdout stays empty; JSON is an empty array."""
+    """No file: said on stderr, stdout stays empty; JSON has an empty list."""
     path = str(tmp_path / "memory.db")
     result = CliRunner().invoke(app, ["list", "--db", path])
     assert (result.exit_code, result.stdout) == (0, "")
     assert "No threads in" in result.stderr
-    assert CliRunner().invoke(app, ["list", "--db", path, "--json"]).stdout == "[]\n"
+    whole = CliRunner().invoke(app, ["list", "--db", path, "--json"]).stdout
+    assert json.loads(whole) == {"schema_version": 1, "threads": []}
 
 
 def test_listing_imports_no_langchain(tmp_path: Path) -> None:

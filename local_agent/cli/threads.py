@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 from datetime import datetime
@@ -10,7 +11,6 @@ from pathlib import Path
 import click
 
 from local_agent.cli.options import config_option, db_option, flags_of, json_option, print_line
-from local_agent.cli.threads_timeline import edit, fork, rewind, show
 from local_agent.config import locate, user_folders
 from local_agent.threads import ThreadInfo, list_threads
 from local_agent.ui.lines import one_line
@@ -18,32 +18,64 @@ from local_agent.ui.lines import one_line
 TITLE_WIDTH = 60
 
 
-@click.group()
+# The commands that are imported when they are used, and their modules.
+LATER = {
+    "show": "threads_timeline",
+    "search": "threads_search",
+    "rewind": "threads_timeline",
+    "edit": "threads_timeline",
+    "fork": "threads_timeline",
+    "rename": "threads_store",
+    "delete": "threads_store",
+    "prune": "threads_store",
+}
+
+
+class Threads(click.Group):
+    """The group whose other commands are imported when they are used, so that `list` is quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*super().list_commands(ctx), *LATER]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in LATER:
+            return super().get_command(ctx, cmd_name)
+        module = importlib.import_module(f"local_agent.cli.{LATER[cmd_name]}")
+        command: click.Command = vars(module).get(cmd_name) or vars(module)[f"{cmd_name}_"]
+        return command
+
+
+@click.group(cls=Threads)
 def threads() -> None:
     """The conversations in the database."""
-
-
-for _command in (show, rewind, fork, edit):
-    threads.add_command(_command)
 
 
 @threads.command("list")
 @config_option
 @db_option
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="The newest N only.")
 @json_option
 @click.pass_context
-def list_(ctx: click.Context, config: str | None, db: str | None, as_json: bool) -> None:
+def list_(
+    ctx: click.Context, config: str | None, db: str | None, limit: int | None, as_json: bool
+) -> None:
     """List the threads, the one used last first, with times in local time."""
-    flags = flags_of(ctx, config=config, db=db)
-    places = locate(flags, os.environ, Path.cwd(), user_folders())
-    found = list_threads(places.db)
+    path = db_of(ctx, config, db)
+    found = list_threads(path, limit)
     if as_json:
-        print_line(json.dumps([_fields(info) for info in found], indent=2))
+        whole = {"schema_version": 1, "threads": [_fields(info) for info in found]}
+        print_line(json.dumps(whole, indent=2))
     elif not found:
-        click.echo(f"No threads in {one_line(str(places.db))}.", err=True)
+        click.echo(f"No threads in {one_line(str(path))}.", err=True)
     else:
         for line in table(found):
             print_line(line)
+
+
+def db_of(ctx: click.Context, config: str | None, db: str | None) -> Path:
+    """The database that the options and the environment name."""
+    flags = flags_of(ctx, config=config, db=db)
+    return locate(flags, os.environ, Path.cwd(), user_folders()).db
 
 
 def table(found: list[ThreadInfo]) -> list[str]:
@@ -66,7 +98,9 @@ def _cells(info: ThreadInfo) -> tuple[str, str, str, str]:
 
 def local_time(moment: datetime) -> str:
     """`moment` where the user is, to the minute, with the offset from UTC that held there then."""
-    return moment.astimezone().strftime("%Y-%m-%d %H:%M %z")
+    # As strftime("%Y-%m-%d %H:%M %z") has it, in a third of the time: lists are long.
+    text = moment.astimezone().isoformat(" ", "minutes")
+    return f"{text[:16]} {text[16:].replace(':', '')}"
 
 
 def _fields(info: ThreadInfo) -> dict[str, object]:

@@ -13,8 +13,9 @@ from local_agent.memory.faults import check_file, translate
 from local_agent.memory.tables import Run, ThreadInfo
 
 if TYPE_CHECKING:
+    from local_agent.memory.connection import Statements
     from local_agent.memory.heads import Heads
-    from local_agent.memory.records import Journal, Threads
+    from local_agent.memory.records import Index, Journal, Threads
     from local_agent.memory.saver import Saver
 
 BUSY_TIMEOUT = 15.0  # seconds that a statement waits while another process writes
@@ -36,14 +37,18 @@ class Memory:
     """An open database. `path` and `files_dir` are None when it is held in memory only.
 
     `files_dir` is where files beside the database go; it is not made before one is written.
+    `index` is None where texts must not be kept in the clear; `statements` is for changes that
+    touch several tables at once.
     """
 
     saver: Saver
     journal: Journal
     threads: Threads
     heads: Heads
+    index: Index | None
     path: Path | None
     files_dir: Path | None
+    statements: Statements
 
     def translate(self, exc: BaseException) -> StorageError | None:
         """`exc` as a StorageError that names this file, None if it has another cause."""
@@ -58,18 +63,27 @@ def files_dir(path: Path) -> Path:
 
 @asynccontextmanager
 async def open_memory(
-    path: Path, *, ephemeral: bool = False, busy_timeout: float = BUSY_TIMEOUT
+    path: Path,
+    *,
+    ephemeral: bool = False,
+    busy_timeout: float = BUSY_TIMEOUT,
+    index: bool = True,
 ) -> AsyncIterator[Memory]:
     """Open the database at `path`, or one in memory that leaves nothing; closed at the end.
 
     A missing or empty file becomes a new database of mode 0600. Raises StorageError for a file
     that cannot be used, which is then left as it was: no database, damaged, of a newer version,
     locked for longer than `busy_timeout` seconds, beside a log of another database.
+
+    The index of words holds the texts of all threads in the clear. Where the threads themselves
+    are encrypted, pass `index=False`: none is written, one that is there is emptied, and a search
+    has to go through the threads.
     """
     # Imported here, because `agent threads list` must not wait for LangGraph.
     from local_agent.memory.connection import Statements, connect
     from local_agent.memory.heads import Heads
-    from local_agent.memory.records import Journal, Threads
+    from local_agent.memory.index import empty
+    from local_agent.memory.records import Index, Journal, Threads
     from local_agent.memory.saver import Saver
 
     real = None if ephemeral else path.resolve()
@@ -77,13 +91,17 @@ async def open_memory(
     try:
         saver = Saver(statements)
         await statements.finish(saver.setup())
+        if not index:
+            await statements.change(empty)
         yield Memory(
             saver=saver,
             journal=Journal(statements),
             threads=Threads(statements),
             heads=Heads(statements, saver),
+            index=Index(statements) if index else None,
             path=real,
             files_dir=None if real is None else files_dir(real),
+            statements=statements,
         )
     finally:
         await statements.close()

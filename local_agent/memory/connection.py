@@ -23,7 +23,7 @@ from local_agent.memory.faults import (
     too_new,
     translate,
 )
-from local_agent.memory.tables import MIGRATIONS, VERSION
+from local_agent.memory.tables import MIGRATIONS, VERSION, WORDS
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -46,9 +46,7 @@ async def connect(path: Path | None, busy_timeout: float) -> Connection:
     """
     gone = threading.Event()
     try:
-        opened = await asyncio.to_thread(_open, path, busy_timeout, gone)
-    except sqlite3.Error as exc:
-        raise translate(exc, path or ":memory:") or exc from exc
+        opened = await asyncio.to_thread(open_plain, path, busy_timeout, gone)
     except BaseException:
         gone.set()  # cancelled: the thread closes what it is still opening
         raise
@@ -62,6 +60,16 @@ async def connect(path: Path | None, busy_timeout: float) -> Connection:
         await conn.close()
         raise
     return conn
+
+
+def open_plain(
+    path: Path | None, busy_timeout: float, gone: threading.Event | None = None
+) -> sqlite3.Connection:
+    """The same for code that waits itself; `gone` is set when nobody waits any more."""
+    try:
+        return _open(path, busy_timeout, gone or threading.Event())
+    except sqlite3.Error as exc:
+        raise translate(exc, path or ":memory:") or exc from exc
 
 
 def _open(path: Path | None, busy_timeout: float, gone: threading.Event) -> sqlite3.Connection:
@@ -90,10 +98,10 @@ def _prepare(conn: sqlite3.Connection, path: Path | None) -> None:
     conn.execute("PRAGMA auto_vacuum=INCREMENTAL")  # takes effect before the first table only
     conn.execute("PRAGMA synchronous=FULL")
     if conn.execute("PRAGMA application_id").fetchone() == (0,):
-        _write(conn, _name)  # before the file has a log, which repeats the number
+        transact(conn, _name)  # before the file has a log, which repeats the number
     conn.execute("PRAGMA journal_mode=WAL").fetchone()
     if conn.execute("PRAGMA user_version").fetchone() != (VERSION,):
-        _write(conn, _migrate)
+        transact(conn, _migrate)
 
 
 def _check_content(conn: sqlite3.Connection, path: Path) -> None:
@@ -107,12 +115,14 @@ def _check_content(conn: sqlite3.Connection, path: Path) -> None:
     if conn.execute(active).fetchone() != (0,):
         raise not_a_database(path)  # ours has neither, and they could answer for the person
     if path.stat().st_size <= CHECKED_BYTES:
-        (first,) = conn.execute("PRAGMA quick_check(1)").fetchone()
-        if first != "ok":
-            raise damaged(path, " ".join(str(first).split()))
+        # From 3.44 on it looks into the index of words too. That is made anew where it is damaged.
+        rows = [" ".join(str(row).split()) for (row,) in conn.execute("PRAGMA quick_check(10)")]
+        if faults := [row for row in rows if row != "ok" and "FTS5" not in row]:
+            raise damaged(path, faults[0])
 
 
-def _write(conn: sqlite3.Connection, change: Callable[[sqlite3.Connection], T]) -> T:
+def transact(conn: sqlite3.Connection, change: Callable[[sqlite3.Connection], T]) -> T:
+    """What `change` gives, done in one transaction that is there whole or not at all."""
     conn.execute("BEGIN IMMEDIATE")
     try:
         result = change(conn)
@@ -132,8 +142,15 @@ def _migrate(conn: sqlite3.Connection) -> None:
     (version,) = conn.execute("PRAGMA user_version").fetchone()  # another process may have done it
     for statements in MIGRATIONS[version:]:
         for statement in statements:
-            conn.execute(statement)
+            if statement != WORDS or has_fts5(conn):
+                conn.execute(statement)
     conn.execute(f"PRAGMA user_version={max(version, VERSION)}")
+
+
+def has_fts5(conn: sqlite3.Connection) -> bool:
+    """Whether this SQLite can make an index of words."""
+    modules = conn.execute("SELECT 1 FROM pragma_module_list WHERE name = 'fts5'")
+    return modules.fetchone() is not None
 
 
 class Statements:
@@ -197,7 +214,7 @@ class Statements:
 
     async def change(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` in one transaction; it is on disk when this returns, or nothing of it is."""
-        return await self.finish(self._alone(lambda conn: _write(conn, work)))
+        return await self.finish(self._alone(lambda conn: transact(conn, work)))
 
     async def _alone(self, work: Callable[[sqlite3.Connection], T]) -> T:
         async with self.lock:

@@ -1,10 +1,25 @@
-"""What we keep beside the checkpoints: the journal of tool calls and the list of threads."""
+"""What we keep beside the checkpoints: the journal of tool calls, the threads, the index."""
 
 from __future__ import annotations
 
-from local_agent.memory.connection import Statements
-from local_agent.memory.tables import THREAD_COLUMNS, Run, ThreadInfo, now, thread_of
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
 
+from local_agent.memory.connection import Statements
+from local_agent.memory.entries import note_others
+from local_agent.memory.index import Hit, find, is_unusable, rebuild, sync
+from local_agent.memory.tables import THREAD_COLUMNS, Run, ThreadInfo, now, thread_of
+from local_agent.memory.words import Phrase
+
+_TOUCH = (
+    f"INSERT INTO agent_threads ({THREAD_COLUMNS})"
+    " VALUES (:thread, coalesce(:title, ''), :now, :now, :messages, :turns,"
+    " coalesce(:model, ''), :parent)"
+    " ON CONFLICT DO UPDATE SET updated = :now, title = coalesce(:title, title),"
+    " messages = coalesce(:messages, messages), turns = coalesce(:turns, turns),"
+    " model = coalesce(:model, model), parent = coalesce(:parent, parent)"
+)
 _CALL = "thread = ? AND message_id = ? AND call_id = ?"
 
 
@@ -66,23 +81,21 @@ class Threads:
         parent: str | None = None,
     ) -> None:
         """Enter the thread, or set it to used just now. What is None stays as it was."""
-        await self._db.write(
-            f"INSERT INTO agent_threads ({THREAD_COLUMNS})"
-            " VALUES (:thread, coalesce(:title, ''), :now, :now, :messages, :turns,"
-            " coalesce(:model, ''), :parent)"
-            " ON CONFLICT DO UPDATE SET updated = :now, title = coalesce(:title, title),"
-            " messages = coalesce(:messages, messages), turns = coalesce(:turns, turns),"
-            " model = coalesce(:model, model), parent = coalesce(:parent, parent)",
-            {
-                "thread": thread,
-                "title": title,
-                "now": now(),
-                "messages": messages,
-                "turns": turns,
-                "model": model,
-                "parent": parent,
-            },
-        )
+        values = {
+            "thread": thread,
+            "title": title,
+            "now": now(),
+            "messages": messages,
+            "turns": turns,
+            "model": model,
+            "parent": parent,
+        }
+
+        def change(conn: sqlite3.Connection) -> None:
+            conn.execute(_TOUCH, values)
+            note_others(conn)
+
+        await self._db.change(change)
 
     async def info(self, thread: str) -> ThreadInfo | None:
         """The entry of the thread; None if it has none."""
@@ -99,3 +112,37 @@ class Threads:
         """The text that was kept under `key`."""
         row = await self._db.row("SELECT text FROM agent_bases WHERE key = ?", (key,))
         return None if row is None else str(row[0])
+
+
+class Index:
+    """The index of words, brought up to date at the end of a turn."""
+
+    def __init__(self, statements: Statements) -> None:
+        self._db = statements
+
+    async def sync(self, thread: str, messages: Sequence[Any]) -> None:
+        """Bring the index to just these messages of the thread. Never raises.
+
+        What could not be written now (a full disk, a lock) is written by a later call, or found
+        missing by the next search: a turn that is saved must not fail for it.
+        """
+
+        def change(conn: sqlite3.Connection) -> None:
+            sync(conn, thread, messages)
+
+        try:
+            await self._db.change(change)
+        except Exception as exc:  # noqa: BLE001 - see above; the search says what is missing
+            if is_unusable(exc.__cause__ or exc):
+                await self._rebuild()
+
+    async def find(self, phrases: Sequence[Phrase], limit: int) -> tuple[list[Hit], int]:
+        """The `limit` texts that fit best, and how many there are in all."""
+        hits, count, _ = await self._db.look(lambda conn: find(conn, phrases, limit))
+        return hits, count
+
+    async def _rebuild(self) -> None:
+        try:
+            await self._db.change(rebuild)
+        except Exception:  # noqa: BLE001 - a search looks through the texts without it
+            return

@@ -48,6 +48,10 @@ COMMANDS = (
     CommandSpec("edit", "RESULT", "correct a result (r7) in the editor and go on from there"),
     CommandSpec("show", "RESULT", "show a result (r7) whole"),
     CommandSpec("state", "", "show what the thread's state holds"),
+    CommandSpec("search", "QUERY", 'find words and "phrases" in all threads'),
+    CommandSpec("rename", "NEW", "give this thread another name"),
+    CommandSpec("delete", "NAME", "delete a thread; asks first"),
+    CommandSpec("prune", "[N]", "drop branches and the way back to all but the last N turns"),
     CommandSpec("quit", "", "leave (also: quit, exit, Ctrl-D)"),
 )
 _BY_NAME = {spec.name: spec for spec in COMMANDS}

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import sqlite3
-import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from local_agent.memory import ThreadInfo, check_file, translate
+from local_agent.memory.chain import head_of, time_of
+from local_agent.memory.entries import ends_of, others, stored_threads, tables_of
 from local_agent.memory.tables import THREAD_COLUMNS, thread_of
-
-__all__ = ["PendingApproval", "ThreadInfo", "list_threads", "pending_approvals"]
 
 SHORTEST_ID = 8
 READ_TIMEOUT = 5.0  # seconds to wait while another process closes or repairs the file
 
-# All thread ids, each found by one step in the index: the rows, with their blobs, are not touched.
-_STORED = """
-    WITH RECURSIVE ids(thread) AS (
-        SELECT min(thread_id) FROM checkpoints
-        UNION ALL
-        SELECT (SELECT min(thread_id) FROM checkpoints WHERE thread_id > ids.thread)
-        FROM ids WHERE ids.thread IS NOT NULL
-    )
-    SELECT thread FROM ids WHERE thread IS NOT NULL
-"""
-_NEWEST = "SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ''"
-_OLDEST = "SELECT min(checkpoint_id) FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ''"
 # An interrupt waits while its task has no result. An answer alone does not end it: its node may
 # have died on it, and is asked again. A second question of a task replaces the first.
 _WAITING = """
@@ -64,31 +51,31 @@ class PendingApproval:
 def list_threads(db_path: Path, limit: int | None = None) -> list[ThreadInfo]:
     """The threads of the database, the one used last first; none if there is no file.
 
-    Those that have no entry of ours, because another program wrote them, have no title and counts.
-    Raises StorageError for a file that cannot be read.
+    Reads our own table, and of the checkpoints no more than the index. Those that have no entry of
+    ours, because another program wrote them, have no title and counts. Raises StorageError for a
+    file that cannot be read.
     """
-    with _reading(db_path) as conn:
+    with reading(db_path) as conn:
         if conn is None:
             return []
-        own: dict[str, ThreadInfo] = {}
-        tables = _tables(conn)
-        if "agent_threads" in tables:
-            rows = conn.execute(f"SELECT {THREAD_COLUMNS} FROM agent_threads")
-            own = {row[0]: thread_of(row) for row in rows}
-        if "checkpoints" in tables:
-            for (thread,) in conn.execute(_STORED):
-                if thread not in own and (found := _from_checkpoints(conn, thread)):
-                    own[thread] = found
-    newest = sorted(own.values(), key=lambda info: (info.updated, info.thread), reverse=True)
-    return newest[:limit]
+        tables = tables_of(conn)
+        found = _entries(conn, limit) if "agent_threads" in tables else []
+        found += [
+            ThreadInfo(thread, time_of(oldest), time_of(newest))
+            for thread in others(conn, tables)
+            for oldest, newest in [ends_of(conn, thread)]
+            if newest
+        ]
+    found.sort(key=lambda info: (info.updated, info.thread), reverse=True)
+    return found[:limit]
 
 
-def _from_checkpoints(conn: sqlite3.Connection, thread: str) -> ThreadInfo | None:
-    (newest,) = conn.execute(_NEWEST, (thread,)).fetchone()
-    (oldest,) = conn.execute(_OLDEST, (thread,)).fetchone()
-    if newest is None:
-        return None
-    return ThreadInfo(thread, _time_of(oldest), _time_of(newest))
+def _entries(conn: sqlite3.Connection, limit: int | None) -> list[ThreadInfo]:
+    sql = f"SELECT {THREAD_COLUMNS} FROM agent_threads"
+    if limit is None:  # sorted later, which costs less than to step through the index
+        return [thread_of(row) for row in conn.execute(sql)]
+    newest = "ORDER BY updated DESC, thread DESC LIMIT ?"
+    return [thread_of(row) for row in conn.execute(f"{sql} {newest}", (limit,))]
 
 
 def pending_approvals(db_path: Path) -> list[PendingApproval]:
@@ -97,11 +84,11 @@ def pending_approvals(db_path: Path) -> list[PendingApproval]:
     Raises StorageError for a file that cannot be read.
     """
     found: list[PendingApproval] = []
-    with _reading(db_path) as conn:
-        if conn is None or not {"checkpoints", "writes"} <= _tables(conn):
+    with reading(db_path) as conn:
+        if conn is None or not {"checkpoints", "writes"} <= tables_of(conn):
             return found
-        for (thread,) in conn.execute(_STORED).fetchall():
-            (newest,) = conn.execute(_NEWEST, (thread,)).fetchone()
+        for thread in stored_threads(conn):
+            newest = head_of(conn, thread) or ""
             rows = conn.execute(_WAITING, {"thread": thread, "checkpoint": newest}).fetchall()
             for row in rows:
                 found.extend(_approvals(row, db_path, thread, newest))
@@ -117,15 +104,11 @@ def _approvals(
     values = StrictSerializer(db_path).loads_typed(row)
     for interrupt in values if isinstance(values, (list, tuple)) else ():
         if hasattr(interrupt, "value"):  # other content is no interrupt of LangGraph
-            yield PendingApproval(interrupt.id, thread, interrupt.value, _time_of(checkpoint))
-
-
-def _tables(conn: sqlite3.Connection) -> set[str]:
-    return {name for (name,) in conn.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            yield PendingApproval(interrupt.id, thread, interrupt.value, time_of(checkpoint))
 
 
 @contextmanager
-def _reading(db_path: Path) -> Iterator[sqlite3.Connection | None]:
+def reading(db_path: Path) -> Iterator[sqlite3.Connection | None]:
     """A connection that cannot change the file, None where there is none."""
     check_file(db_path)
     if not db_path.exists():
@@ -163,13 +146,3 @@ def _connect(path: Path) -> sqlite3.Connection:
         else:
             return conn
     raise failed
-
-
-def _time_of(checkpoint_id: str) -> datetime:
-    """When a checkpoint was made. Its id is a UUID of version 6: 100 ns steps since 1582-10-15."""
-    try:
-        value = uuid.UUID(checkpoint_id).int
-    except ValueError:
-        return datetime.fromtimestamp(0, UTC)
-    ticks = (value >> 80 << 12) | (value >> 64 & 0xFFF)
-    return datetime(1582, 10, 15, tzinfo=UTC) + timedelta(microseconds=ticks // 10)

@@ -1,0 +1,117 @@
+"""Threads pruned: the past that is not needed any more goes, what was said stays whole."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from local_agent.errors import ThreadError
+from local_agent.lock import thread_lock
+from local_agent.memory import Memory, open_memory
+from local_agent.memory.attachments import Read, as_stored, names_in
+from local_agent.memory.prune import Plan, dropped_values, plan_of, prune
+from local_agent.memory.space import size_of_file
+from local_agent.threads.change import Cleaned, clean_up, writing
+from local_agent.threads.listing import reading
+from local_agent.threads.names import check_known, names_of
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+
+KEEP = 20  # turns that can be turned back to after a pruning, if no number is said
+
+
+def plans_of(db_path: Path, name: str | None, keep: int) -> list[Plan]:
+    """What would go from the thread, or from each (None); those with nothing to do are left out.
+
+    Raises ThreadError for a thread that is none, StorageError for a file that cannot be read.
+    """
+    with reading(db_path) as conn:
+        if name is not None:
+            check_known(conn, name)
+        if conn is None:
+            return []
+        names = names_of(conn) if name is None else [name]
+        plans = [plan for one in names if (plan := plan_of(conn, one, keep))]
+    return [plan for plan in plans if not plan.is_empty]
+
+
+async def prune_threads(
+    db_path: Path,
+    names: Sequence[str],
+    keep: int,
+    *,
+    opened: Callable[[Path], AbstractAsyncContextManager[Memory]] = open_memory,
+    read: Read = as_stored,
+) -> Cleaned:
+    """Prune the threads to their last `keep` turns (0: their last state) and give the space back.
+
+    One that is open in an agent stays as it is. `opened` opens the file and `read` gives the bytes
+    of a stored value, where it is encrypted. Raises StorageError for a file that cannot be written.
+    """
+    done: list[str] = []
+    refused: list[str] = []
+    files: set[str] = set()
+    async with opened(db_path) as memory:
+        size = await memory.statements.look(size_of_file)
+        for name in names:
+            try:
+                with thread_lock(db_path, name):
+                    files |= await prune_open(memory, name, keep, read)
+                    done.append(name)
+            except ThreadError as exc:
+                refused.append(str(exc))
+    with writing(db_path) as conn:
+        removed, notes = clean_up(conn, db_path, files, read)
+        freed = max(0, size - size_of_file(conn))
+    return Cleaned(tuple(done), tuple(refused), removed, freed, notes)
+
+
+async def prune_open(memory: Memory, thread: str, keep: int, read: Read = as_stored) -> set[str]:
+    """Prune a thread that is held, in one transaction. Gives the names of files it may free."""
+    plan = await memory.statements.look(lambda conn: plan_of(conn, thread, keep))
+    if plan is None or plan.is_empty:
+        return set()
+    root = await _with_messages(memory, plan) if plan.rewrite else None
+
+    def change(conn: sqlite3.Connection) -> set[str]:
+        files = names_in(dropped_values(conn, plan), read)
+        prune(conn, plan, root)
+        return files
+
+    return await memory.statements.change(change)
+
+
+async def _with_messages(memory: Memory, plan: Plan) -> tuple[str, bytes]:
+    """The first checkpoint that stays, with the messages it stands for in it, as it is stored."""
+    # Imported here, because a dry run must not wait for LangGraph.
+    from langgraph.graph import END, START, StateGraph
+
+    from agent_graph import State
+
+    config: RunnableConfig = {
+        "configurable": {
+            "thread_id": plan.thread,
+            "checkpoint_ns": "",
+            "checkpoint_id": plan.root,
+        }
+    }
+    graph = StateGraph(State)  # to read a state it needs the channels, and a node whatever it does
+    graph.add_node("agent", _nothing)
+    graph.add_edge(START, "agent")
+    graph.add_edge("agent", END)
+    state = await graph.compile(checkpointer=memory.saver).aget_state(config)
+    stored = await memory.saver.aget_tuple(config)
+    assert stored is not None
+    checkpoint = stored.checkpoint
+    if "messages" in state.values:
+        checkpoint["channel_values"]["messages"] = state.values["messages"]
+    kind, blob = memory.saver.serde.dumps_typed(checkpoint)
+    return kind, blob
+
+
+def _nothing(state: Any) -> dict[str, Any]:
+    return {}

@@ -1,0 +1,340 @@
+"""The search over threads: what it finds, that it is the thread as it stands, and never in the way.
+
+The threads are made by the real graph on real files; `agent threads search` runs as a process.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import HumanMessage, RemoveMessage, ToolMessage
+
+from local_agent.errors import ThreadError
+from local_agent.lock import thread_lock
+from local_agent.memory import open_memory
+from local_agent.memory.index import Hit
+from local_agent.memory.tables import MIGRATIONS
+from local_agent.memory.words import parse
+from local_agent.threads.search import search_threads
+from tests.graph_kit import ScriptedModel, ScriptedTool, call, collect, open_session, say
+
+TOOLS = [ScriptedTool("look"), ScriptedTool("book_room", read_only=False)]
+
+
+def found(path: Path, query: str, **options: Any) -> list[tuple[str, int, str, str]]:
+    """(thread, turn, kind, handle) of the hits, sorted; the search must have had its index."""
+    result = search_threads(path, parse(query), **options)
+    assert result.notes == ()
+    assert result.total == len(result.hits)
+    return sorted(map(place, result.hits))
+
+
+def place(hit: Hit) -> tuple[str, int, str, str]:
+    return hit.thread, hit.turn, hit.kind, hit.handle
+
+
+def head(path: Path) -> str:
+    """What the index holds as the newest checkpoint of the only thread."""
+    with closing(sqlite3.connect(path)) as conn:
+        return str(conn.execute("SELECT head FROM agent_indexed").fetchone()[0])
+
+
+async def talk(path: Path, *replies: Any, prompts: list[str], **options: Any) -> None:
+    async with open_session(path, ScriptedModel(list(replies)), TOOLS, **options) as session:
+        for prompt in prompts:
+            await collect(session.send(prompt))
+
+
+async def test_prompts_answers_calls_and_results_are_found(tmp_path: Path) -> None:
+    """Each is a text of its own, with its turn, its handle and when it was said."""
+    path, start = tmp_path / "m.db", datetime.now(UTC)
+    await talk(
+        path,
+        call(("look", {"where": "the hotel\nAdler", "deep": [{"x": "needle"}]})),
+        say("Nothing."),
+        say("The Adler has rooms."),
+        prompts=["Where can I sleep?", "Which rooms?"],
+        thread="trip",
+    )
+    assert found(path, "sleep") == [("trip", 1, "prompt", "")]
+    assert found(path, "adler") == [("trip", 1, "call", "r1"), ("trip", 2, "answer", "")]
+    assert found(path, "needle look") == [("trip", 1, "call", "r1")]
+    assert found(path, '"look done"') == [("trip", 1, "result", "r1")]
+    assert found(path, "room*") == [("trip", 2, "answer", ""), ("trip", 2, "prompt", "")]
+    assert found(path, "room") == []
+    (first,) = search_threads(path, parse("sleep")).hits
+    (second,) = search_threads(path, parse("Which")).hits
+    assert start - timedelta(seconds=1) < first.said < second.said < datetime.now(UTC)
+
+
+async def test_texts_of_scripts_without_spaces_are_found(tmp_path: Path) -> None:
+    """One Chinese character is enough, and a word of several is found within a sentence."""
+    path = tmp_path / "m.db"
+    await talk(path, say("北京大学在海淀区。"), prompts=["서울에서 ラーメン"])
+    assert found(path, "海") == found(path, "大学") == [("t", 1, "answer", "")]
+    assert found(path, "学大") == []
+    assert found(path, "서울") == found(path, "ラーメン") == [("t", 1, "prompt", "")]
+
+
+async def test_the_best_come_first_and_of_equal_ones_the_newest(tmp_path: Path) -> None:
+    """Rare words in short texts count more; the limit cuts, and the total is said."""
+    path = tmp_path / "m.db"
+    for thread in ("a", "b", "c"):
+        await talk(path, say("filler " * 40 + "adler"), prompts=["the adler"], thread=thread)
+    others = [say(f"other {i}") for i in range(5)]
+    await talk(path, *others, prompts=["of no interest"] * 5, thread="d")
+    result = search_threads(path, parse("adler"), limit=4)
+    assert result.total == 6
+    assert [(h.thread, h.kind) for h in result.hits] == [
+        ("c", "prompt"),
+        ("b", "prompt"),
+        ("a", "prompt"),
+        ("c", "answer"),
+    ]
+    assert found(path, "adler", thread="b") == [("b", 1, "answer", ""), ("b", 1, "prompt", "")]
+    with pytest.raises(ThreadError, match="no thread 'bb'"):
+        search_threads(path, parse("adler"), thread="bb")
+
+
+async def test_only_the_thread_as_it_stands_is_found(tmp_path: Path) -> None:
+    """What was cut, removed or replaced is gone from the index; what stays is not written anew."""
+    path = tmp_path / "m.db"
+    model = ScriptedModel(
+        [call(("look", {})), say("answer one"), say("answer two"), say("answer three")]
+    )
+    async with open_session(path, model, TOOLS) as session:
+        await collect(session.send("alpha"))
+        graph, config = session._graph, session._config
+        end = (await graph.aget_state(config)).config
+        first = [m.id for m in await session.messages()]
+        await collect(session.send("beta"))
+        ids = _ids(path)
+        await graph.aupdate_state(end, {"route": "all"}, as_node="agent")
+        await collect(session.send("gamma"))
+    assert found(path, "beta") == found(path, "two") == []
+    assert found(path, "gamma") == [("t", 2, "prompt", "")]
+    assert found(path, "alpha") == [("t", 1, "prompt", "")]
+    assert _ids(path)[: len(first)] == ids[: len(first)]
+
+    async with open_session(path, ScriptedModel([say("answer four")]), TOOLS) as session:
+        messages = await session.messages()
+        result = next(m for m in messages if isinstance(m, ToolMessage))
+        changed = result.model_copy(update={"content": "look down"})
+        update = [RemoveMessage(id=messages[0].id or ""), changed]
+        await session._graph.aupdate_state(config, {"messages": update}, as_node="agent")
+        await collect(session.send("delta"))
+    assert found(path, "alpha") == found(path, "done") == []
+    assert found(path, "down") == [("t", 0, "result", "r1")]
+    assert found(path, "gamma") == [("t", 1, "prompt", "")]
+    assert _words_match_texts(path)
+
+
+def _ids(path: Path) -> list[int]:
+    with closing(sqlite3.connect(path)) as conn:
+        return [i for (i,) in conn.execute("SELECT id FROM agent_texts ORDER BY id")]
+
+
+def _words_match_texts(path: Path) -> bool:
+    """Whether the index of words is sound and has just the texts that are there."""
+    with closing(sqlite3.connect(path)) as conn:
+        conn.execute("INSERT INTO agent_words (agent_words) VALUES ('integrity-check')")
+        words = {i for (i,) in conn.execute("SELECT id FROM agent_words_docsize")}
+        return words == {i for (i,) in conn.execute("SELECT id FROM agent_texts")}
+
+
+async def test_a_turn_that_only_adds_reads_nothing_again(tmp_path: Path) -> None:
+    """The end of a turn writes its own texts and no others."""
+    path = tmp_path / "m.db"
+    async with open_session(path, ScriptedModel([say(f"a{i}") for i in range(5)]), []) as session:
+        for i in range(5):
+            await collect(session.send(f"p{i}"))
+            assert len(_ids(path)) == 2 * (i + 1)
+    assert _ids(path) == list(range(1, 11))
+
+
+async def test_a_killed_or_parked_turn_is_found(tmp_path: Path) -> None:
+    """What the end of a turn did not take in, the search does."""
+    path = tmp_path / "m.db"
+    model = ScriptedModel([call(("book_room", {"name": "Adler"})), say("Booked.")])
+    async with open_session(path, model, TOOLS) as session:
+        asked = (await collect(session.send("book it")))[-1]
+        assert type(asked).__name__ == "ApprovalRequested"
+        assert found(path, "adler") == [("t", 1, "call", "r1")]
+    assert found(path, "book") == [("t", 1, "call", "r1"), ("t", 1, "prompt", "")]
+
+
+async def test_a_thread_that_is_open_elsewhere_is_looked_through(tmp_path: Path) -> None:
+    """What another agent has not taken in yet is found, and left to it."""
+    path = tmp_path / "m.db"
+    model = ScriptedModel([say("one"), call(("book_room", {"name": "Adler"}))])
+    async with open_session(path, model, TOOLS) as session:
+        await collect(session.send("alpha"))
+        await collect(session.send("beta"))
+    before = head(path)
+    with thread_lock(path, "t"):
+        assert found(path, "beta") == [("t", 2, "prompt", "")]
+        assert found(path, "alpha") == [("t", 1, "prompt", "")]
+        assert head(path) == before
+    assert found(path, "beta") == [("t", 2, "prompt", "")]
+    assert head(path) > before
+
+
+async def test_a_file_of_the_first_version_is_taken_in(tmp_path: Path) -> None:
+    """D06: threads that were written before there was an index are found, with their times."""
+    path = tmp_path / "m.db"
+    await talk(path, say("one"), say("two"), prompts=["alpha", "beta"])
+    times = {h.turn: h.said for h in search_threads(path, parse("alpha")).hits}
+    times |= {h.turn: h.said for h in search_threads(path, parse("beta")).hits}
+    _make_first_version(path)
+    (first,) = search_threads(path, parse("alpha")).hits
+    (second,) = search_threads(path, parse("beta")).hits
+    assert {1: first.said, 2: second.said} == times
+    assert len(_ids(path)) == 4
+
+
+def _make_first_version(path: Path) -> None:
+    """Take away what came after the first version of our tables."""
+    with closing(sqlite3.connect(path)) as conn:
+        kept = "'checkpoints', 'writes', 'tool_runs', 'agent_threads', 'sqlite_sequence'"
+        conn.execute("DROP TABLE agent_words")
+        rows = conn.execute(
+            f"SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT IN ({kept})"
+        )
+        for (name,) in rows.fetchall():
+            conn.execute(f"DROP TABLE {name}")
+        conn.execute("PRAGMA user_version=1")
+        assert len(MIGRATIONS) > 1
+
+
+async def test_a_file_that_cannot_be_written_is_looked_through(tmp_path: Path) -> None:
+    """A locked file is searched all the same, without an index."""
+    path = tmp_path / "m.db"
+    await talk(path, say("one"), prompts=["alpha"])
+    _make_first_version(path)
+    path.chmod(0o400)
+    tmp_path.chmod(0o500)
+    try:
+        if _can_write(tmp_path):
+            pytest.skip("root may write everywhere")
+        assert found(path, "alpha") == [("t", 1, "prompt", "")]
+    finally:
+        tmp_path.chmod(0o700)
+
+
+def _can_write(folder: Path) -> bool:
+    try:
+        (folder / "probe").touch()
+    except OSError:
+        return False
+    (folder / "probe").unlink()
+    return True
+
+
+# -- without an index -----------------------------------------------------------------------------
+
+
+async def test_without_an_index_nothing_is_kept_in_the_clear(tmp_path: Path) -> None:
+    """`index=False` writes none, empties one that is there, and the threads are gone through."""
+    path = tmp_path / "m.db"
+    await talk(path, say("one"), prompts=["alpha"])
+    await talk(path, say("two"), prompts=["beta"], index=False)
+    assert _ids(path) == []
+    for table in ("agent_indexed", "agent_words_docsize"):
+        with closing(sqlite3.connect(path)) as conn:
+            names = {n for (n,) in conn.execute("SELECT name FROM sqlite_master")}
+            assert table not in names or not conn.execute(f"SELECT * FROM {table}").fetchall()
+    assert found(path, "alpha", index=False) == [("t", 1, "prompt", "")]
+    assert found(path, "beta", index=False) == [("t", 2, "prompt", "")]
+    assert _ids(path) == []
+
+
+async def test_an_ephemeral_conversation_is_searched_in_memory(tmp_path: Path) -> None:
+    """Nothing is on disk, and what was said is found."""
+    async with open_memory(tmp_path / "m.db", ephemeral=True) as memory:
+        assert memory.index is not None
+        await memory.index.sync("t", [HumanMessage("alpha beta", id="1")])
+        hits, total = await memory.index.find(parse("beta"), 5)
+        assert ([hit.text for hit in hits], total) == (["alpha beta"], 1)
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_a_sqlite_without_fts5_leaves_texts_that_are_taken_in_later(tmp_path: Path) -> None:
+    """A file without the index of words, as such a SQLite leaves it, is looked through and mended.
+
+    The texts are there, none is in the index, and the table of the words is not.
+    """
+    path = tmp_path / "m.db"
+    await talk(path, say("one"), say("two"), prompts=["alpha", "beta"])
+    with closing(sqlite3.connect(path)) as conn:
+        conn.execute("DROP TABLE agent_words")
+        conn.execute("UPDATE agent_texts SET in_words = 0")
+        conn.commit()
+    result = search_threads(path, parse("beta"))
+    assert list(map(place, result.hits)) == [("t", 2, "prompt", "")]
+    assert "no index of words" in result.notes[0]
+    await talk(path, say("three"), prompts=["gamma"])
+    assert found(path, "alpha") == [("t", 1, "prompt", "")]
+    assert _words_match_texts(path)
+
+
+async def test_a_damaged_index_harms_no_turn_and_is_made_anew(tmp_path: Path) -> None:
+    """The turn is saved, the texts are looked through, and the next turn makes a sound index."""
+    path = tmp_path / "m.db"
+    await talk(path, say("one"), prompts=["alpha"])
+    with closing(sqlite3.connect(path)) as conn:
+        conn.execute("UPDATE agent_words_data SET block = x'fffffffffffffffffffffffffffffff1'")
+        conn.commit()
+    result = search_threads(path, parse("alpha"))
+    assert list(map(place, result.hits)) == [("t", 1, "prompt", "")]
+    assert result.notes
+    async with open_session(path, ScriptedModel([say("two"), say("three")]), []) as session:
+        assert (await collect(session.send("beta")))[-1].status == "ok"
+        assert (await collect(session.send("gamma")))[-1].status == "ok"
+    assert found(path, "alpha") == [("t", 1, "prompt", "")]
+    assert found(path, "gamma") == [("t", 3, "prompt", "")]
+    assert _words_match_texts(path)
+
+
+async def test_an_index_that_cannot_be_written_fails_no_turn(tmp_path: Path) -> None:
+    """A table that is missing costs the search, not the turn."""
+    path = tmp_path / "m.db"
+    await talk(path, say("one"), prompts=["alpha"])
+    with closing(sqlite3.connect(path)) as conn:
+        conn.execute("DROP TABLE agent_texts")
+    async with open_session(path, ScriptedModel([say("two")]), []) as session:
+        assert (await collect(session.send("beta")))[-1].status == "ok"
+        assert len(await session.messages()) == 4
+
+
+# -- the command ----------------------------------------------------------------------------------
+
+
+@pytest.mark.process
+async def test_the_search_needs_no_langchain(tmp_path: Path) -> None:
+    """`threads search` is quick: it loads none of the model's libraries, to take in either."""
+    path = tmp_path / "m.db"
+    await talk(path, say("one"), prompts=["alpha"])
+    _make_first_version(path)
+    code = """
+import sys
+from local_agent.cli import run
+code = run(["threads", "search", "alpha", "--db", sys.argv[1]])
+heavy = {"langchain_core", "langgraph", "openai", "mcp"} & {m.split(".")[0] for m in sys.modules}
+assert not heavy, heavy
+sys.exit(code)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(path)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    place, text = done.stdout.splitlines()
+    assert place.startswith("t  turn 1  20")
+    assert place.endswith("  prompt")
+    assert text == "    [alpha]"
