@@ -12,16 +12,17 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "local_agent"
-CORE = {"context", "agent_ports", "agent_turn", "agent_reply", "agent_graph"}
+CORE = {"context", "agent_messages", "agent_ports", "agent_turn", "agent_reply", "agent_graph"}
 LONGEST = 400
 
 # What each part may import of ours; a part may always import from its own package.
 ARROWS: dict[str, set[str]] = {
     "context": set(),
+    "agent_messages": set(),
     "agent_ports": set(),
     "agent_turn": {"context"},
     "agent_reply": {"context", "agent_ports", "agent_turn"},
-    "agent_graph": {"context", "agent_ports", "agent_turn", "agent_reply"},
+    "agent_graph": {"context", "agent_messages", "agent_ports", "agent_turn", "agent_reply"},
     "errors": set(),
     "events": set(),
     "environment": {"tracing"},
