@@ -50,6 +50,10 @@ from context import Window, text_of
 # was shown. LangGraph keeps configuration out of the checkpoint where its name begins like this.
 ANSWERS = "__answers"
 RESULT_LOST = "[it ran; its result was lost]"
+UNKNOWN_OUTCOME = (
+    "The program was interrupted while this call ran. Whether it was carried out is unknown. "
+    "It was not run again."
+)
 
 
 class State(TypedDict, total=False):
@@ -278,11 +282,7 @@ def _refuse(call: Mapping[str, Any], text: str, outcome: str) -> ToolMessage:
 def _no(call: Mapping[str, Any], is_unknown: bool, reason: str) -> ToolMessage:
     """The result of a call that a person did not allow, in words that a small model can follow."""
     if is_unknown:
-        text = (
-            "The program was interrupted while this call ran. Whether it was carried out is "
-            "unknown. It was not run again."
-        )
-        return _refuse(call, text, "unknown")
+        return _refuse(call, UNKNOWN_OUTCOME, "unknown")
     text = "The user did not allow this call; it was not run. This is no failure: do not repeat it."
     return _refuse(call, f"{text} Reason: {reason}" if reason else text, "denied")
 

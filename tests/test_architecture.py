@@ -44,7 +44,8 @@ ARROWS: dict[str, set[str]] = {
     "weights": {"config", "errors"},
     "late_model": {"config", "context", "embedded", "errors", "model", "weights"},
     "testing": set(),
-    "session": {"agent_graph", "agent_ports", "agent_turn", "context", "events", "errors"},
+    "interrupted": {"agent_graph", "agent_ports", "agent_turn", "context", "events"},
+    "session": {"agent_graph", "agent_ports", "context", "errors", "events", "interrupted"},
     "ui": {"events", "errors"},
 }
 EDGES = {"cli", "http"}

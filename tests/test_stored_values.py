@@ -57,7 +57,7 @@ calls = st.fixed_dictionaries(
 )
 counts = st.integers(0, 10**6)
 usages = st.none() | st.fixed_dictionaries(
-    {name: counts for name in ("input_tokens", "output_tokens", "total_tokens")},
+    dict.fromkeys(("input_tokens", "output_tokens", "total_tokens"), counts),
     optional={
         "input_token_details": st.dictionaries(st.sampled_from(["cache_read", "audio"]), counts),
         "output_token_details": st.dictionaries(st.sampled_from(["reasoning"]), counts),
