@@ -187,7 +187,7 @@ class Conversation:
     def go_on(self) -> None:
         """A run that is left to end, and all checks on what is then in the thread."""
         asked = self.script.asked
-        mode = self.chance.choice(("allow", "deny"))
+        mode = self.chance.choice(("allow", "allow", "deny"))
         args = ["--on-approval", mode, "--output", "stream-json", "-p", self.prompt()]
         code = self._run(args, None)
         assert code == 0, self.said(f"exit code {code} of the run that goes on")
@@ -204,7 +204,7 @@ class Conversation:
             return self._chat()
         if waiting and self.chance.random() < 0.7:
             return self._decide(waiting)
-        mode = self.chance.choice(("park", "park", "allow", "allow", "deny"))
+        mode = self.chance.choice(("park", "park", "allow", "allow", "allow", "deny"))
         output = self.chance.choice(("text", "text", "json", "stream-json"))
         args = ["--on-approval", mode, "--output", output]
         if self.chance.random() < 0.3:
