@@ -26,10 +26,10 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
-from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Send, interrupt
 
+from agent_messages import messages_channel
 from agent_ports import Journal, Model, Policy, Repair, Router, Run, Seal, Tool
 from agent_reply import Asker, Limits, emit, emit_result, emit_usage
 from agent_turn import (
@@ -47,34 +47,14 @@ from agent_turn import (
 )
 from context import Window, text_of
 
-# Snapshots copy the whole conversation. Measured with 4 KB results: each fixed period makes the
-# file grow with the square of the turns, and a snapshot saves at most half of the time of loading
-# a long thread (building the messages is the rest: 38 of 96 ms at 700 turns). So none is taken,
-# but for those LangGraph takes by itself: at a fork, at an `Overwrite`, after 5,000 supersteps.
-NEVER = 1_000_000_000
-
-
-def messages_channel() -> Any:
-    """What stands in `Annotated[list[AnyMessage], messages_channel()]`.
-
-    A channel that stores each update once and builds the list again from the stored updates.
-    Where this LangGraph has no such channel: the reducer that stores the list at every step.
-    Either reads what the other wrote.
-    """
-    try:
-        # The reducer has no public name yet; the channel is marked beta.
-        from langgraph.channels.delta import DeltaChannel
-        from langgraph.graph.message import _messages_delta_reducer
-    except ImportError:
-        return add_messages
-    reducer: Any = _messages_delta_reducer
-    return DeltaChannel(reducer, snapshot_frequency=NEVER)
-
-
 # Where the answers to an approval stand in the configuration of a run, by call id, each with what
 # was shown. LangGraph keeps configuration out of the checkpoint where its name begins like this.
 ANSWERS = "__answers"
 RESULT_LOST = "[it ran; its result was lost]"
+UNKNOWN_OUTCOME = (
+    "The program was interrupted while this call ran. Whether it was carried out is unknown. "
+    "It was not run again."
+)
 
 
 class State(TypedDict, total=False):
@@ -315,11 +295,7 @@ def _refuse(call: Mapping[str, Any], text: str, outcome: str) -> ToolMessage:
 def _no(call: Mapping[str, Any], why: str, reason: str) -> ToolMessage:
     """The result of a call that a person did not allow, in words that a small model can follow."""
     if why == "unknown_outcome":
-        text = (
-            "The program was interrupted while this call ran. Whether it was carried out is "
-            "unknown. It was not run again."
-        )
-        return _refuse(call, text, "unknown")
+        return _refuse(call, UNKNOWN_OUTCOME, "unknown")
     text = "The user did not allow this call; it was not run. This is no failure: do not repeat it."
     return _refuse(call, f"{text} Reason: {reason}" if reason else text, "denied")
 

@@ -33,8 +33,10 @@ LAST_CALL = "[No further tool calls in this turn: answer now from what is known.
 
 def current_turn(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """The messages since the last prompt, that prompt first."""
-    last = max((i for i, m in enumerate(messages) if isinstance(m, HumanMessage)), default=0)
-    return list(messages[last:])
+    last = len(messages) - 1
+    while last > 0 and not isinstance(messages[last], HumanMessage):
+        last -= 1
+    return list(messages[max(last, 0) :])
 
 
 def open_calls(messages: Sequence[AnyMessage]) -> tuple[str, list[dict[str, Any]]]:

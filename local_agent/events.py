@@ -99,6 +99,20 @@ class ApprovalRequested:
 
 
 @dataclass(frozen=True, slots=True)
+class Interrupted:
+    """A turn that the end of the program broke off; no event of a stream, but what one finds.
+
+    `doing` is "model" (its answer was awaited), "tools" (`tools` had started and not ended) or
+    "between" (two steps). `may_have_run`: there is a write among the tools.
+    """
+
+    prompt: str
+    doing: Literal["model", "tools", "between"]
+    tools: tuple[str, ...] = ()
+    may_have_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Notice:
     """Something the user should know that is no part of the answer."""
 
@@ -162,6 +176,7 @@ __all__ = [
     "Decision",
     "Decisions",
     "Event",
+    "Interrupted",
     "Notice",
     "PendingCall",
     "RouteChosen",

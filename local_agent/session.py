@@ -17,15 +17,15 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 
-from agent_graph import ANSWERS, RESULT_LOST
+from agent_graph import ANSWERS
 from agent_ports import Journal
-from agent_turn import open_calls, result_of
 from context import PromptTooLong, text_of
 from local_agent.errors import AgentError, ModelError, StorageError, StreamBroken
 from local_agent.events import (
     ApprovalRequested,
     Decisions,
     Event,
+    Interrupted,
     Notice,
     RouteChosen,
     Status,
@@ -37,6 +37,7 @@ from local_agent.events import (
     TurnFinished,
     pending_calls,
 )
+from local_agent.interrupted import closing_messages, interrupted_turn, untaken_input
 
 ENDINGS = {
     "step_limit": "Stopped after the allowed number of model calls; this answer is unfinished.",
@@ -127,6 +128,12 @@ class Session:
         """
         state = await self._graph.aget_state(self._config)
         return bool(state.tasks) and not state.interrupts
+
+    async def interrupted(self) -> Interrupted | None:
+        """What a turn was doing that a crash broke off; None where there is no such turn."""
+        state = await self._graph.aget_state(self._config)
+        untaken = await untaken_input(self._graph, self._config, state)
+        return await interrupted_turn(state, untaken, self.thread, self._journal)
 
     # -- running ----------------------------------------------------------------------------------
 
@@ -307,41 +314,25 @@ class Session:
         self._turn.answer = answer
         return self._finished(status, error)
 
-    async def _close(self, status: Status, error: str | None, text: str) -> None:
+    async def discard(self) -> str:
+        """Close a turn that a crash broke off, without going on with it; returns its prompt."""
+        self._turn = _Turn()
+        turn = await self.interrupted()
+        await self._close("cancelled", None, "", is_crash=True)
+        await self._record()
+        return turn.prompt if turn else ""
+
+    async def _close(
+        self, status: Status, error: str | None, text: str, *, is_crash: bool = False
+    ) -> None:
         state = await self._graph.aget_state(self._config)
         if not state.tasks:
             return
-        # What ended tasks of the last step wrote is lost with the step unless it is written again,
-        # all at once; the state may show it already.
-        ended = [
-            message
-            for task in state.tasks
-            if isinstance(task.result, dict)
-            for message in task.result.get("messages", [])
-        ]
-        messages = {m.id: m for m in [*state.values.get("messages", []), *ended]}
-        message_id, calls = open_calls(list(messages.values()))
-        results = [await self._unfinished(message_id, call, status) for call in calls]
-        update = [*ended, *results]
-        last = update[-1] if update else None
-        if not isinstance(last, AIMessage) or last.tool_calls:
-            kwargs = {"status": status, "error": error, "route": self._turn.route}
-            update.append(AIMessage(text, id=uuid.uuid4().hex, additional_kwargs=kwargs))
+        why = {"status": status, "error": error, "route": self._turn.route}
+        untaken = await untaken_input(self._graph, self._config, state)
+        place = (self.thread, self._journal)
+        update = await closing_messages(state, untaken, *place, text, why, is_crash=is_crash)
         await self._graph.aupdate_state(self._config, {"messages": update}, as_node="agent")
-
-    async def _unfinished(
-        self, message_id: str, call: dict[str, Any], status: Status
-    ) -> AnyMessage:
-        """The result of a call that has none: what the journal knows of it."""
-        run = await self._journal.find(self.thread, message_id, call["id"])
-        who = "by the user" if status == "cancelled" else "because the turn ended"
-        if run is None:
-            return result_of(call, f"Cancelled {who} before it ran.", "cancelled")
-        if run.outcome is not None:
-            return result_of(call, run.result or RESULT_LOST, run.outcome)
-        await self._journal.end(self.thread, message_id, call["id"], "cancelled")
-        text = f"Cancelled {who} while it ran; it may have been carried out."
-        return result_of(call, text, "cancelled")
 
     async def _record(self) -> None:
         messages = await self.messages()

@@ -5,58 +5,46 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGE = ROOT / "local_agent"
-CORE = {"context", "agent_ports", "agent_turn", "agent_sent", "agent_reply", "agent_graph"}
+PACKAGES = ("agent_core", "local_agent")
 LONGEST = 400
 
 # What each part may import of ours; a part may always import from its own package.
 ARROWS: dict[str, set[str]] = {
     "context": set(),
-    "agent_ports": set(),
-    "agent_turn": {"context"},
-    "agent_sent": {"context"},
-    "agent_reply": {"context", "agent_ports", "agent_sent", "agent_turn"},
-    "agent_graph": {"context", "agent_ports", "agent_turn", "agent_reply"},
+    "agent_core": {"context"},
+    "agent_graph": {"agent_core", "context"},
     "errors": set(),
     "events": set(),
     "environment": {"tracing"},
     "config": {"errors"},
     "trust": {"config", "errors"},
     "tracing": set(),
-    "model": {"config", "errors", "context", "tracing"},
+    "model": {"config", "context", "errors", "tracing"},
     "repair": {"config", "errors"},
-    "approval": {"agent_ports"},
+    "approval": {"agent_core"},
     "seal": {"errors"},
-    "routing": {"agent_ports", "config", "context", "errors"},
+    "routing": {"agent_core", "config", "context", "errors"},
     "mcp_client": {"config", "errors"},
     "memory": {"config", "errors"},
     "lock": {"config", "errors"},
-    "threads": {"memory", "lock", "errors", "agent_graph"},
-    "timeline": {
-        "agent_graph",
-        "agent_ports",
-        "agent_reply",
-        "agent_sent",
-        "agent_turn",
-        "context",
-        "errors",
-        "memory",
-        "seal",
-    },
+    "threads": {"agent_graph", "errors", "lock", "memory"},
+    "timeline": {"agent_core", "agent_graph", "context", "errors", "memory", "seal"},
     "embedded": {"config", "errors", "gguf", "weights"},
     "gguf": {"errors"},
     "embedded_server": set(),
     "weights": {"config", "errors"},
     "late_model": {"config", "context", "embedded", "errors", "model", "weights"},
     "testing": set(),
-    "session": {"agent_graph", "agent_ports", "agent_turn", "context", "events", "errors"},
-    "ui": {"events", "errors"},
+    "interrupted": {"agent_core", "agent_graph", "context", "events"},
+    "session": {"agent_core", "agent_graph", "context", "errors", "events", "interrupted"},
+    "ui": {"errors", "events"},
 }
 EDGES = {"cli", "http"}
 
@@ -65,30 +53,35 @@ def modules() -> Iterator[tuple[str, str, Path]]:
     """(dotted name, part, path) of every module of ours."""
     for path in sorted(ROOT.glob("*.py")):
         yield path.stem, path.stem, path
-    for path in sorted(PACKAGE.rglob("*.py")):
-        parts = path.relative_to(PACKAGE).with_suffix("").parts
-        dotted = ".".join(["local_agent", *(p for p in parts if p != "__init__")])
-        yield dotted, parts[0], path
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            dotted = ".".join(p for p in parts if p != "__init__")
+            yield dotted, part_of(dotted), path
+
+
+def part_of(dotted: str) -> str:
+    """The part that a module belongs to: its folder or file under local_agent, or its top level."""
+    first, _, rest = dotted.partition(".")
+    return rest.partition(".")[0] or "__init__" if first == "local_agent" else first
+
+
+def imports_of(path: Path) -> set[str]:
+    """The modules that a module imports, dotted, at its top or inside a function."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
 
 
 def imported(path: Path) -> set[str]:
-    """The parts of ours that a module imports, at its top or inside a function."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        names: list[str] = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module]
-            if node.module == "local_agent":
-                names = [f"local_agent.{alias.name}" for alias in node.names]
-        for name in names:
-            first, _, rest = name.partition(".")
-            if first in CORE:
-                found.add(first)
-            elif first == "local_agent" and rest:
-                found.add(rest.partition(".")[0])
-    return found - {"__version__"}
+    """The parts of ours that a module imports."""
+    ours = {"context", "agent_graph", *PACKAGES}
+    names = {name for name in imports_of(path) if name.partition(".")[0] in ours}
+    return {part_of(name) for name in names} - {"__version__"}
 
 
 @pytest.mark.parametrize(("name", "part", "path"), list(modules()), ids=lambda v: str(v)[-40:])

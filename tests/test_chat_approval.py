@@ -237,7 +237,7 @@ def test_one_prompt_asks_at_a_terminal(tmp_path: Path, scripted: Scripted) -> No
 
 
 def test_killed_while_a_write_ran(tmp_path: Path, scripted: Scripted) -> None:
-    """The next start asks by itself whether to run it again; what is typed meanwhile stays."""
+    """The next start asks whether to go on with the turn, and then whether to run it again."""
     slow = Calls([Call("slow_write", {"seconds": 60, "text": "x"})])
     model = scripted([slow, Say("Nobody knows."), Say("Hello.")])
     chats = Chats(tmp_path, model)
@@ -248,15 +248,14 @@ def test_killed_while_a_write_ran(tmp_path: Path, scripted: Scripted) -> None:
         program.kill()
         program.wait()
     with chats.start() as program:
-        program.wait_for("> ")
-        program.send("hel")
-        program.wait_for("> hel")
-        program.wait_for("warning: The last turn was interrupted; going on with it.", 40)
+        program.wait_for("Go on with it? Enter goes on · d discards it:", 40)
+        assert "interrupted while slow_write ran, which may" in program.unwrapped
+        program.send("\r")
         program.wait_for("Run it again? y once")
         assert "may already have run" in program.unwrapped
         program.send("n\r")
-        program.wait_for("Nobody knows.\n> hel")
-        program.send("lo\r")
+        program.wait_for("Nobody knows.\n>")
+        program.send("hello\r")
         program.wait_for("Hello.\n>")
         leave(program)
     assert chats.noted() == ["start x"]

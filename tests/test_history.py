@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -121,16 +123,45 @@ async def test_same_as_add_messages(tmp_path: Path, seed: int) -> None:
                 assert await shown(build(messages_channel(), anew.saver, step)) == got, step
 
 
-async def test_a_loaded_list_is_the_callers_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["turn", "overwrite", "remove"])
+async def test_a_loaded_list_is_the_callers_own(tmp_path: Path, kind: str) -> None:
     """Changing a list that was loaded does not change what is loaded next."""
-    step = {"n": 0, "calls": 1, "asks": False}
+    step: dict[str, Any] = {"n": 0, "calls": 1, "asks": False, "kind": "turn", "pick": 0}
     async with open_memory(tmp_path / "memory.db") as memory:
         graph = build(messages_channel(), memory.saver, step)
-        await graph.ainvoke({"messages": [HumanMessage("q", id="h")]}, CONFIG, durability="sync")
-        before = await shown(graph)
+        await take(graph, step)
+        step |= {"kind": kind, "n": 1}
+        before = await take(graph, step)
         for _ in range(2):
             (await graph.aget_state(CONFIG)).values["messages"].clear()
             assert await shown(graph) == before
+
+
+async def test_a_clock_that_went_back(tmp_path: Path) -> None:
+    """A step whose id is above that of the step behind it is not lost, nor what comes after it."""
+    step: dict[str, Any] = {"n": 0, "calls": 1, "asks": False, "kind": "turn", "pick": 0}
+    path = tmp_path / "memory.db"
+    async with open_memory(path) as memory:
+        for step["n"] in (1, 2, 3):
+            before = await take(build(messages_channel(), memory.saver, step), step)
+    with closing(sqlite3.connect(path)) as conn:
+        query = "SELECT checkpoint_id FROM checkpoints ORDER BY checkpoint_id"
+        ids = [row[0] for row in conn.execute(query)]
+        for table, column in (
+            ("checkpoints", "checkpoint_id"),
+            ("checkpoints", "parent_checkpoint_id"),
+            ("writes", "checkpoint_id"),
+        ):
+            change = f"UPDATE {table} SET {column} = ? WHERE {column} = ?"
+            conn.execute(change, (f"{ids[5]}0", ids[4]))
+        conn.commit()
+    async with open_memory(path) as memory, open_memory(path) as plain:
+        assert await shown(build(messages_channel(), memory.saver, step)) == before
+        for step["n"] in (4, 5):
+            after = await take(build(messages_channel(), memory.saver, step), step)
+            assert after[0][: len(before[0])] == before[0]
+            assert len(after[0]) == len(before[0]) + 4 * (step["n"] - 3)
+        assert await shown(build(messages_channel(), plain.saver, step)) == after
 
 
 async def test_a_deleted_thread_begins_anew(tmp_path: Path) -> None:

@@ -61,7 +61,9 @@ def test_killed_while_a_write_runs(tmp_path: Path, scripted: Start) -> None:
     runs = side_by_side(crash, lambda: crash("--on-approval", "allow"))
     for done in runs:
         assert (done.code, done.out) == (0, "Hi.\n")
-        assert "The last turn was interrupted; going on with it." in done.err
+        line = "The last turn was interrupted while slow_write ran, which may have been carried out"
+        assert f'warning: {line}: "t' in done.err
+        assert '"; going on with it.' in done.err
         assert "Answer to the earlier prompt: Who knows." in done.err
     assert sorted(program.written()) == ["start t", "start t---on-approval-allow"]
     for body in [body for body in server.requests if len(body["messages"]) == 6]:

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sys
-import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from local_agent import errors
 from local_agent.cli.asking import asking
-from local_agent.cli.loading import import_stack
+from local_agent.cli.loading import import_stack_aside
 from local_agent.cli.options import Run
 from local_agent.cli.turns import Interrupt, Show, decide_unasked, run_turn
 from local_agent.config import check_thread_name
 from local_agent.errors import AgentError, ThreadError
-from local_agent.events import ApprovalRequested, Decisions, Event, Notice, Status, TurnFinished
-from local_agent.threads import list_threads, pending_approvals
+from local_agent.events import (
+    ApprovalRequested,
+    Decisions,
+    Event,
+    Interrupted,
+    Notice,
+    Status,
+    TurnFinished,
+)
+from local_agent.threads import has_open_turn, list_threads
 from local_agent.ui.commands import BadCommand, Command, help_text, parse
+from local_agent.ui.interrupted import ask_to_go_on
 from local_agent.ui.prompt import ChatPrompt
 from local_agent.ui.sanitize import visible
 from local_agent.ui.terminal import TerminalRenderer, make_console
@@ -50,6 +57,7 @@ class Chat:
         self._app: App | None = None
         self._session: Session | None = None
         self._draft = ""  # what the next prompt begins with
+        self._returned = ""  # the prompt of a turn that was discarded, for a later line
         self._unsent = ""  # the last prompt, if it did not reach the model
         self._status: Status | None = None  # how the last turn ended; None: not looked at yet
         self._task = asyncio.current_task()
@@ -60,7 +68,7 @@ class Chat:
         try:
             # Ctrl-C is ignored between two steps that stop at it by themselves.
             with _interrupts_ignored(), self._prompt.silent():
-                if self._is_asked():  # a waiting approval is the first thing shown
+                if self._is_open():  # what waits for a decision is the first thing shown
                     if not await self._waited(opening, "starting"):
                         return errors.INTERRUPTED
                     await self._finish_open_turn()
@@ -72,12 +80,10 @@ class Chat:
             await asyncio.gather(opening, return_exceptions=True)
         return errors.OK
 
-    def _is_asked(self) -> bool:
-        """Whether the thread waits for an approval, by a look into the file; nothing is loaded."""
+    def _is_open(self) -> bool:
+        """Whether a turn of the thread is open, by a look into the file; nothing is loaded."""
         settings = self._run.settings
-        if settings.ephemeral:
-            return False
-        return any(one.thread == settings.thread for one in pending_approvals(settings.db))
+        return not settings.ephemeral and has_open_turn(settings.db, settings.thread)
 
     def _is_ending(self) -> bool:
         """Whether the program itself was told to end, by a signal, and not only a turn."""
@@ -95,6 +101,8 @@ class Chat:
             draft, self._draft = self._draft, ""
             if draft and not self._prompt.edits:
                 self._say("It was not sent; /retry sends it.", "info")
+            if not draft:
+                draft, self._returned = self._returned, ""
             reading = asyncio.ensure_future(self._prompt.read(draft))
             try:
                 waiting: set[asyncio.Future[Any]] = {reading, opening}
@@ -124,7 +132,7 @@ class Chat:
     async def _open(self) -> None:
         # The first drawing of the prompt would have to share the interpreter with the imports.
         await asyncio.sleep(0.05)
-        await _in_thread(import_stack)
+        await import_stack_aside()
         from local_agent.app import open_app
         from local_agent.cli.opening import with_figures
 
@@ -178,14 +186,50 @@ class Chat:
 
     # -- a turn -----------------------------------------------------------------------------------
 
-    async def _finish_open_turn(self) -> None:
-        from local_agent.cli.opening import finish_open_turn
+    async def _finish_open_turn(self) -> bool:
+        """Decide a waiting approval; finish a turn that was broken off, or discard it.
+
+        Whether there was one. `_status` is None afterwards while the user has not decided.
+        """
+        from local_agent.cli.opening import go_on
 
         assert self._session is not None
         session, timeout = self._session, self._run.settings.timeout
-        work = finish_open_turn(session, self._show, self._decide, timeout)
-        if await self._shown(work) is None:
-            self._status = "ok"  # nothing was open
+        turn = await session.interrupted()
+        if turn is not None and not await self._goes_on(session, turn):
+            return True
+        if await self._shown(go_on(session, self._show, self._decide, timeout)) is not None:
+            return True
+        self._status = "ok"
+        return False
+
+    async def _goes_on(self, session: Session, turn: Interrupted) -> bool:
+        """Whether to go on with a turn that was broken off, as the user says; else it is left."""
+        self._status = None
+        choice = await ask_to_go_on(turn, self._prompt)
+        if choice == "discard":
+            prompt = await session.discard()
+            self._status = "cancelled"
+            self._say("Discarded. /retry asks it again.", "info")
+            if self._prompt.edits:
+                self._returned = prompt
+        elif choice == "go on":
+            try:
+                return await self._connected()
+            except AgentError as exc:
+                self._say(str(exc), "error")
+        else:
+            self._say("It is left as it is, and asked about before the next prompt.", "info")
+        return False
+
+    async def _connected(self) -> bool:
+        """Wait for the model; False when Ctrl-C ended the waiting. Raises `AgentError`."""
+        assert self._app is not None
+        connecting = asyncio.ensure_future(self._app.model.connect())
+        if await self._waited(connecting, "connecting to the model"):
+            return True
+        await _cancelled(connecting)
+        return False
 
     async def _turn(self, events: AsyncIterator[Event]) -> None:
         assert self._session is not None
@@ -233,17 +277,13 @@ class Chat:
 
     async def _send(self, text: str) -> None:
         """Send a prompt; what does not reach the model stands on the next line."""
-        assert self._app is not None
         assert self._session is not None
         self._draft = self._unsent = text
         if self._status not in ("ok", "step_limit"):
             await self._finish_open_turn()
-            if self._status == "approval_required":
+            if self._status in (None, "approval_required"):
                 return
-        connecting = asyncio.ensure_future(self._app.model.connect())
-        if not await self._waited(connecting, "connecting to the model"):
-            connecting.cancel()
-            await asyncio.gather(connecting, return_exceptions=True)
+        if not await self._connected():
             return
         self._draft = self._unsent = ""
         await self._turn(self._session.send(text.strip("\n").rstrip()))
@@ -267,6 +307,8 @@ class Chat:
         if command.name == "retry" and self._unsent:
             await self._send(self._unsent)
         elif command.name == "retry":
+            if self._status is None and await self._finish_open_turn():
+                return
             await self._turn(self._session.retry())
         elif command.name in ("thread", "new"):
             await self._change_thread(command)
@@ -281,6 +323,8 @@ class Chat:
             self._prompt.write(reply.text + "\n")
         if reply.thread is not None:
             await self._enter(reply.thread)
+            if reply.turn is None:
+                await self._finish_open_turn()
         if reply.turn is not None:
             await self._turn(reply.turn)
         if reply.look:
@@ -316,7 +360,7 @@ def new_thread_name() -> str:
     return datetime.now().strftime("chat %Y-%m-%d %H:%M:%S")
 
 
-async def _cancelled(work: asyncio.Future[None]) -> None:
+async def _cancelled(work: asyncio.Future[Any]) -> None:
     work.cancel()
     await asyncio.gather(work, return_exceptions=True)
 
@@ -328,31 +372,3 @@ def _interrupts_ignored() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-async def _in_thread(work: Callable[[], None]) -> None:
-    """Run `work` in a daemon thread, so that leaving meanwhile does not wait for it."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[None] = loop.create_future()
-
-    def finish(error: BaseException | None) -> None:
-        if done.done():
-            return
-        if error is None:
-            done.set_result(None)
-        else:
-            done.set_exception(error)
-
-    def target() -> None:
-        error: BaseException | None = None
-        try:
-            work()
-        except BaseException as exc:  # noqa: BLE001 - it is raised again where it is awaited
-            error = exc
-        try:
-            loop.call_soon_threadsafe(finish, error)
-        except RuntimeError:
-            sys.exit()  # the loop is closed, the program leaves
-
-    threading.Thread(target=target, name="import", daemon=True).start()
-    await done

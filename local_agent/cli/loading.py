@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+import sys
+import threading
 
 
 def import_stack() -> None:
@@ -16,3 +19,31 @@ def import_stack() -> None:
     finally:
         gc.freeze()
         gc.enable()
+
+
+async def import_stack_aside() -> None:
+    """The same in a daemon thread, so that leaving meanwhile does not wait for it."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[None] = loop.create_future()
+
+    def finish(error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
+
+    def target() -> None:
+        error: BaseException | None = None
+        try:
+            import_stack()
+        except BaseException as exc:  # noqa: BLE001 - it is raised again where it is awaited
+            error = exc
+        try:
+            loop.call_soon_threadsafe(finish, error)
+        except RuntimeError:
+            sys.exit()  # the loop is closed, the program leaves
+
+    threading.Thread(target=target, name="import", daemon=True).start()
+    await done

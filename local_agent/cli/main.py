@@ -141,8 +141,8 @@ def main(argv: list[str] | None = None) -> None:
 
 def run(argv: list[str]) -> int:
     """Run the command line `argv` (without the program's name); returns the exit code."""
-    prepare_environment()
     try:
+        prepare_environment()
         result = app.main(argv, prog_name="agent", standalone_mode=False)
         return result if isinstance(result, int) else errors.OK
     except click.exceptions.Exit as exc:

@@ -9,6 +9,7 @@ from local_agent.app import App
 from local_agent.cli.turns import EXIT_CODES, Decide, Show, run_turn
 from local_agent.events import Event, Notice, TurnFinished
 from local_agent.session import Session
+from local_agent.ui.interrupted import interrupted_line
 
 
 async def first_line(app: App, session: Session) -> str:
@@ -23,6 +24,16 @@ async def first_line(app: App, session: Session) -> str:
 async def finish_open_turn(
     session: Session, show: Show, decide: Decide, timeout: float | None
 ) -> TurnFinished | None:
+    """Go on with what an earlier run left open, and say so; see `go_on`."""
+    turn = await session.interrupted()
+    if turn is not None:
+        show(Notice(f"{interrupted_line(turn)}; going on with it.", "warning"))
+    return await go_on(session, show, decide, timeout)
+
+
+async def go_on(
+    session: Session, show: Show, decide: Decide, timeout: float | None
+) -> TurnFinished | None:
     """Put a waiting approval to `decide`, or go on with a turn that a crash broke off.
 
     Returns how that turn ended now, None when nothing was open.
@@ -31,7 +42,6 @@ async def finish_open_turn(
     if approval is not None:
         return await run_turn(session, only(approval), show, decide, timeout)
     if await session.is_unfinished():
-        show(Notice("The last turn was interrupted; going on with it.", "warning"))
         return await run_turn(session, session.proceed(), show, decide, timeout)
     return None
 

@@ -34,6 +34,12 @@ _WAITING = """
 """
 
 
+_STEP = """
+    SELECT type, checkpoint FROM checkpoints
+    WHERE thread_id = :thread AND checkpoint_ns = '' AND checkpoint_id = :checkpoint
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class PendingApproval:
     """A question that a thread waits with. `value` is what the graph passed to `interrupt`.
@@ -105,6 +111,40 @@ def _approvals(
     for interrupt in values if isinstance(values, (list, tuple)) else ():
         if hasattr(interrupt, "value"):  # other content is no interrupt of LangGraph
             yield PendingApproval(interrupt.id, thread, interrupt.value, time_of(checkpoint))
+
+
+def has_open_turn(db_path: Path, thread: str) -> bool:
+    """Whether a turn of the thread was broken off or waits for an approval; nothing is loaded.
+
+    False also where that cannot be seen without loading. Raises StorageError for a file that
+    cannot be read.
+    """
+    with reading(db_path) as conn:
+        if conn is None or not {"checkpoints", "writes"} <= tables_of(conn):
+            return False
+        newest = head_of(conn, thread)
+        if newest is None:
+            return False
+        where = {"thread": thread, "checkpoint": newest}
+        if conn.execute(_WAITING, where).fetchone() is not None:
+            return True
+        return _leads_on(conn.execute(_STEP, where).fetchone())
+
+
+def _leads_on(step: tuple[str, bytes]) -> bool:
+    """Whether a stored step starts another: its values say which nodes or tasks come next."""
+    if step[0] != "msgpack":
+        return False
+    import ormsgpack
+
+    options = ormsgpack.OPT_NON_STR_KEYS
+    try:
+        checkpoint = ormsgpack.unpackb(step[1], ext_hook=lambda *_: True, option=options)
+        values = checkpoint["channel_values"]
+        named = any(name.startswith(("branch:to:", "__start__")) for name in values)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return False  # damaged: who loads it says so
+    return named or bool(values.get("__pregel_tasks"))
 
 
 @contextmanager

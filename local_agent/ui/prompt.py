@@ -109,7 +109,16 @@ class ChatPrompt:
         try:
             return _without_surrogates(await self._lines.read_line(question))
         except EOFError:
+            self._end_line()
             return None
+        except KeyboardInterrupt:
+            self._end_line()
+            raise
+
+    def _end_line(self) -> None:
+        """What follows begins a line: the terminal's own lines end with Enter only."""
+        if not self.edits:
+            self.write("\n")
 
     async def confirm(self, question: str, default: bool = False) -> bool:
         """A yes or no; Enter alone is `default`, end of input is no. Keys typed before don't count.

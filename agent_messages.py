@@ -1,0 +1,60 @@
+"""How a thread's messages are stored: as updates, joined to the list again when they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import BaseMessage, RemoveMessage
+from langgraph.graph.message import add_messages
+
+# Snapshots copy the whole conversation. Measured with 4 KB results: each fixed period makes the
+# file grow with the square of the turns, and one is worth little, because building the messages is
+# most of what loading a long thread costs. So none is taken, but for those LangGraph takes by
+# itself: at a fork, at an `Overwrite`, after 5,000 supersteps.
+NEVER = 1_000_000_000
+
+
+def messages_channel() -> Any:
+    """What stands in `Annotated[list[AnyMessage], messages_channel()]`.
+
+    A channel that stores each update once and builds the list again from the stored updates.
+    Where this LangGraph has no such channel: the reducer that stores the list at every step.
+    Either reads what the other wrote.
+    """
+    try:
+        # The reducer has no public name yet; the channel is marked beta.
+        from langgraph.channels.delta import DeltaChannel
+        from langgraph.graph.message import _messages_delta_reducer
+    except ImportError:
+        return add_messages
+
+    def join(messages: list[Any], updates: Sequence[Any]) -> list[Any]:
+        """LangGraph's reducer, without its index of all ids where messages are only appended."""
+        joined = appended(messages, updates)
+        return _messages_delta_reducer(messages, list(updates)) if joined is None else joined
+
+    reducer: Any = join
+    return DeltaChannel(reducer, snapshot_frequency=NEVER)
+
+
+def appended(messages: Sequence[Any], updates: Sequence[Any]) -> list[Any] | None:
+    """`messages` and behind them those of `updates`; None where an update does anything else."""
+    new: list[Any] = []
+    for update in updates:
+        if isinstance(update, list):
+            new += update
+        else:
+            new.append(update)
+    ids: set[str] = set()
+    for message in new:
+        if not isinstance(message, BaseMessage) or isinstance(message, RemoveMessage):
+            return None
+        if message.id is None:
+            return None
+        ids.add(message.id)
+    if messages and not isinstance(messages[0], BaseMessage):
+        return None  # as another program stored it
+    if len(ids) != len(new) or not ids.isdisjoint(message.id for message in messages):
+        return None
+    return [*messages, *new]
