@@ -12,7 +12,20 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "local_agent"
-CORE = {"context", "agent_ports", "agent_turn", "agent_reply", "agent_graph"}
+CORE = {
+    "context",
+    "agent_ports",
+    "agent_turn",
+    "agent_clip_text",
+    "agent_clip_json",
+    "agent_clip_lines",
+    "agent_clip",
+    "agent_facts",
+    "agent_fold",
+    "agent_recall",
+    "agent_reply",
+    "agent_graph",
+}
 LONGEST = 400
 
 # What each part may import of ours; a part may always import from its own package.
@@ -20,6 +33,13 @@ ARROWS: dict[str, set[str]] = {
     "context": set(),
     "agent_ports": set(),
     "agent_turn": {"context"},
+    "agent_clip_text": set(),
+    "agent_clip_json": {"agent_clip_text"},
+    "agent_clip_lines": {"agent_clip_text"},
+    "agent_clip": {"agent_clip_text", "agent_clip_json", "agent_clip_lines"},
+    "agent_facts": {"context"},
+    "agent_fold": {"context", "agent_clip"},
+    "agent_recall": {"context", "agent_turn", "agent_clip"},
     "agent_reply": {"context", "agent_ports", "agent_turn"},
     "agent_graph": {"context", "agent_ports", "agent_turn", "agent_reply"},
     "errors": set(),
