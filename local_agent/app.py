@@ -12,7 +12,8 @@ from typing import Any
 from langgraph.graph.state import CompiledStateGraph
 
 from agent_graph import build_graph
-from agent_reply import Limits, function_of
+from agent_offer import function_of
+from agent_view import Limits
 from context import Window
 from local_agent.approval import decide
 from local_agent.config import Settings, user_folders

@@ -17,7 +17,8 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 
-from agent_graph import ANSWERS, RESULT_LOST
+from agent_calls import RESULT_LOST
+from agent_graph import ANSWERS
 from agent_ports import Journal
 from agent_turn import open_calls, result_of
 from context import PromptTooLong, text_of
@@ -239,7 +240,7 @@ class Session:
                 turn.cached_tokens += chunk["cached"]
                 return []
             case "notice":
-                return [Notice(chunk["text"], "warning")]
+                return [Notice(chunk["text"], chunk["level"])]
         return []
 
     def _approval(self, approval_id: str, value: object) -> ApprovalRequested:

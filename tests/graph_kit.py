@@ -13,7 +13,7 @@ from uuid import uuid4
 from langchain_core.messages import AIMessage, AnyMessage
 
 from agent_graph import build_graph
-from agent_reply import Limits
+from agent_view import Limits
 from context import Window
 from local_agent.approval import decide
 from local_agent.memory import Memory, open_memory
