@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
 
 from agent_facts import surviving
@@ -18,7 +18,7 @@ from agent_fit import CHARS_A_TOKEN, facts_chars, fold_before, fold_point
 from agent_ports import Tool
 from agent_prompt import Composer
 from agent_summary import Summariser
-from agent_view import Marks, render, since
+from agent_view import Marks, last_prompt, render, since
 from context import old_end
 
 SUMMARY_TOKENS = 400
@@ -62,15 +62,35 @@ def next_step(values: Mapping[str, Any], tools: Sequence[Tool], composer: Compos
     kept = since(messages, marks.summary_upto)
     if limits.step == "cache" and (end := old_end(kept, limits.keep_turns)):
         marks = replace(marks, compacted_upto=kept[end - 1].id or "")
-    view = render(messages, marks, limits)
-    after = window.tokens(view.messages)
-    block = summary_tokens(composer, room) + facts_chars(room) // CHARS_A_TOKEN
-    prompt_id = fold_point(view, window, low, block) if after > low else ""
-    if not prompt_id:
+    after = window.tokens(render(messages, marks, limits).messages)
+    if after <= low:
         return Step(marks, before, after, room)
-    marks, folded = fold_before(messages, marks, prompt_id, facts_chars(room))
+    block = summary_tokens(composer, room) + facts_chars(room) // CHARS_A_TOKEN
+    marks, prompt_id = _fold_point(messages, marks, composer, low, block)
+    folded: list[AnyMessage] = []
+    if prompt_id:
+        marks, folded = fold_before(messages, marks, prompt_id, facts_chars(room))
     after = window.tokens(render(messages, marks, limits).messages)
     return Step(marks, before, after, room, tuple(folded))
+
+
+def _fold_point(
+    messages: Sequence[AnyMessage], marks: Marks, composer: Composer, low: int, block: int
+) -> tuple[Marks, str]:
+    """The id of the first prompt to keep, and the marks with which what is kept has its room.
+
+    The last whole turn, which the newest prompt is likely to be about, is rather kept with its
+    results as stubs than folded.
+    """
+    limits, window = composer.limits, composer.window
+    newest = last_prompt(messages)
+    point = fold_point(render(messages, marks, limits), window, low, block)
+    if point != messages[newest].id:
+        return marks, point
+    results = (m.id for m in reversed(messages[:newest]) if isinstance(m, ToolMessage))
+    with_stubs = replace(marks, stubbed_upto=next(results, None) or "")
+    kept = fold_point(render(messages, with_stubs, limits), window, low, block)
+    return (marks, point) if kept == point else (with_stubs, kept)
 
 
 def summary_tokens(composer: Composer, room: int) -> int:

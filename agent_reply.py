@@ -13,6 +13,7 @@ from langgraph.config import get_stream_writer
 from agent_ledger import Ledger
 from agent_ports import Model, Tool
 from agent_prompt import Composer
+from agent_view import Limits as Limits
 from context import text_of
 
 SHORTER = 0.7  # part of the room that messages get after the server refused a prompt as too long

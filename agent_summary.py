@@ -1,8 +1,9 @@
 """Asks the model to summarise the turns that are to be folded.
 
-A server with one slot has the view of the last request, so the request is that view, the newest
-prompt left out, and one instruction behind it. Where that is too long, the folded messages go as
-text, in pieces that fit, each summary extending the one before.
+A server with one slot has the view of the last request, so the request is the beginning of that
+view, up to what is to be kept, and one instruction behind it: nothing but the instruction is read
+anew. Where that is too long, the folded messages go as text, in pieces that fit, each summary
+extending the one before.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from typing import Any
 from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.messages.ai import UsageMetadata
 
+from agent_fit import CHARS_A_TOKEN
 from agent_fold import accepted, instruction, piece
 from agent_ledger import Ledger
 from agent_offer import Offer
 from agent_ports import Model, Tool
 from agent_prompt import Composer, Request
-from agent_view import View, last_prompt, render
+from agent_view import View, render
 from context import text_of
 
 MOST_PIECES = 4  # requests that one summary may take
@@ -58,7 +60,7 @@ class Summariser:
         """
         asked = Asked()
         marks = self.composer.marks(values)
-        whole = self._continuing(values, chars, tools)
+        whole = self._continuing(values, folded, chars, tools)
         replaced = len(marks.summary) + sum(len(text_of(m.content)) for m in folded)
         if whole is not None:
             asked.text = await self._ask(whole, replaced, thread, asked)
@@ -90,17 +92,23 @@ class Summariser:
         return accepted(reply, replaced)
 
     def _continuing(
-        self, values: Mapping[str, Any], chars: int, tools: Sequence[Tool]
+        self,
+        values: Mapping[str, Any],
+        folded: Sequence[AnyMessage],
+        chars: int,
+        tools: Sequence[Tool],
     ) -> Request | None:
         """The request that begins like the last one; None where it does not fit."""
-        messages = values["messages"]
-        end = last_prompt(messages) if isinstance(messages[-1], HumanMessage) else len(messages)
+        messages, last = values["messages"], folded[-1].id
+        end = next(i for i in range(len(messages) - 1, -1, -1) if messages[i].id == last) + 1
         ask = HumanMessage(instruction("", chars), id="summarise")
         limits = self.composer.limits
         view = render([*messages[:end], ask], self.composer.marks(values), limits)
         offered = self.composer.offer(tools, lookup=bool(values.get("lookup")))
         tokens = self.composer.window.tokens(view.messages)
-        if tokens > self.composer.room(offered):
+        # A summary is shorter than an answer may be: twice its length is kept free for it.
+        spare = max(self.composer.window.reply - 2 * chars // CHARS_A_TOKEN, 0)
+        if tokens > self.composer.room(offered) + spare:
             return None
         fixed = self.composer.window.room(0) - self.composer.room(offered)
         return Request(self.composer.system, view, offered, tokens + fixed, {})

@@ -37,8 +37,9 @@ class Limits:
     strategy: "compact", or without summary and stubs "trim" (the newest turns in `trim_tokens`),
     "last" (the newest `last_messages`) and "all".
     step: "cache" shortens in steps, "turn" in every view.
-    high_water, low_water: maintenance is due above the one and ends below the other. With 0.9 and
-    0.35 a server reads about 1.3 times what is new, and half of the room is free after a step.
+    high_water, low_water: maintenance is due above the one and goes down to the other. With 0.9
+    and 0.25 a server with 8,192 tokens reads 1.16 times what is new (0.35: 1.39 times; five
+    conversations of 100 turns, `benchmarks/context.py`).
     result_share: a result over this share is clipped when it arrives.
     summary: folded turns are summarised by the model; without, facts are kept by rule alone.
     summary_tokens: of the longest summary; None means 400, and never more than an eighth.
@@ -50,8 +51,8 @@ class Limits:
     strategy: Literal["compact", "trim", "last", "all"] = "compact"
     step: Literal["cache", "turn"] = "cache"
     high_water: float = 0.9
-    low_water: float = 0.35
-    result_share: float = 0.4
+    low_water: float = 0.25
+    result_share: float = 0.35
     last_messages: int = 20
     trim_tokens: int | None = None
     summary: bool = True
