@@ -12,6 +12,7 @@ from typing import Any
 from langgraph.graph.state import CompiledStateGraph
 
 from agent_graph import build_graph
+from agent_ledger import Ledger
 from agent_offer import function_of
 from agent_view import Limits
 from context import Window

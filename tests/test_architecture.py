@@ -72,6 +72,7 @@ ARROWS: dict[str, set[str]] = {
         "agent_ports",
         "agent_fold",
         "agent_view",
+        "agent_fit",
         "agent_offer",
         "agent_prompt",
         "agent_ledger",
@@ -85,7 +86,7 @@ ARROWS: dict[str, set[str]] = {
         "agent_prompt",
         "agent_summary",
     },
-    "agent_reply": {"context", "agent_ports", "agent_prompt", "agent_ledger"},
+    "agent_reply": {"context", "agent_ports", "agent_view", "agent_prompt", "agent_ledger"},
     "agent_calls": {"agent_ports", "agent_turn", "agent_reply"},
     "agent_graph": {
         "context",
