@@ -54,6 +54,8 @@ def fit(
     tokens = window.tokens(view.messages)
     if tokens <= room:
         return Fitted(marks, view, tokens)
+    if limits.strategy != "compact" and (newest := last_prompt(messages)):
+        return fit(messages[newest:], marks, limits, window, room)
     work = _Work(messages, limits, window, room)
     folded = 0
     marks = work.stub_older(marks, tokens - int(room * limits.low_water))
@@ -168,7 +170,7 @@ class _Work:
             for m in kept[last_prompt(kept) :]
             if isinstance(m, AIMessage) and m.tool_calls and marks.cuts.get(m.id or "") != LEFT_OUT
         ]
-        while groups and self._least(marks) > self.room * 0.8:
+        while groups and self._least(marks) > self.room:
             newest = groups[0]
             if len(groups) > 1:
                 marks = _with_cut(marks, groups.pop(0).id or "", LEFT_OUT)
@@ -180,11 +182,21 @@ class _Work:
             marks = _with_cut(marks, key, calls // 2)
         return marks
 
-    def _least(self, marks: Marks) -> float:
-        """The tokens of the view if everything in it were cut to the least."""
+    def _least(self, marks: Marks) -> int:
+        """The tokens of the view with all in it cut to the least."""
         view = self.view(marks)
-        spare = sum(max(size - _LEAST, 0) for size in self._sizes(view).values())
-        return self.window.tokens(view.messages) - spare
+        return self.tokens(self._cut_to(marks, view, self._sizes(view), _LEAST))
+
+    def _cut_to(self, marks: Marks, view: View, sizes: Mapping[str, float], most: float) -> Marks:
+        """The marks with all of `sizes` that is more than `most` tokens cut to that."""
+        stored = {m.id or "": m for m in since(self.messages, marks.summary_upto)}
+        cuts = dict(marks.cuts)
+        for key, size in sizes.items():
+            if size > most and (key == BLOCK or key in stored):
+                whole = view.block if key == BLOCK else "".join(_texts(stored[key]))
+                chars = max(_chars_for(whole, most, self.window.scale), 1)
+                cuts[key] = min(chars, cuts.get(key, chars))
+        return replace(marks, cuts=cuts)
 
     def _sizes(self, view: View) -> dict[str, float]:
         """The tokens of what can be cut, by message id: texts and arguments of calls."""
@@ -202,19 +214,12 @@ class _Work:
         sizes = self._sizes(view)
         fixed = self.window.tokens(view.messages) - sum(sizes.values())
         cap = _cap(sorted(sizes.values()), self.room - fixed)
-        stored = {m.id or "": m for m in since(self.messages, marks.summary_upto)}
         for _ in range(_TRIES):
-            shorter = marks
-            for key, size in sizes.items():
-                if size > cap and (key == BLOCK or key in stored):
-                    whole = view.block if key == BLOCK else "".join(_texts(stored[key]))
-                    chars = _chars_for(whole, max(cap, _LEAST), self.window.scale)
-                    chars = min(chars, marks.cuts.get(key, chars))
-                    shorter = _with_cut(shorter, key, max(chars, 1))
+            shorter = self._cut_to(marks, view, sizes, max(cap, _LEAST))
             if self.tokens(shorter) <= self.room:
-                break
+                return shorter
             cap *= 0.8
-        return shorter
+        return self._cut_to(marks, view, sizes, _LEAST)
 
 
 def shown_chars(text: str, tokens: int | None, scale: float) -> int | None:

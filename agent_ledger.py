@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage
@@ -75,13 +75,11 @@ class Ledger:
         self._count += 1
         self._log.append((self._count, name))
 
-    def record(
-        self, thread: str, kind: str, request: Request, window: Window, reply: AIMessage
-    ) -> Entry:
-        """Note a request that was answered by `reply`."""
+    def sent(self, thread: str, kind: str, request: Request, window: Window) -> Entry:
+        """Note a request that goes out now; the server reads it also where no answer comes."""
         before, _, at = self._last.get(thread, (None, None, self._count))
         between = tuple(dict.fromkeys(name for number, name in self._log if number > at))
-        entry = _entry(thread, kind, request, window, before, between, reply)
+        entry = _entry(thread, kind, request, window, before, between)
         if kind == "summary":
             self.side_call(kind)
             return entry
@@ -92,6 +90,12 @@ class Ledger:
             del self._last[next(iter(self._last))]
         return entry
 
+    def answered(self, thread: str, reply: AIMessage) -> None:
+        """Add what the server says with its `reply` to the last request of a turn on `thread`."""
+        if found := self._last.get(thread):
+            request, entry, at = found
+            self._last[thread] = (request, replace(entry, **_figures(reply)), at)
+
 
 def _entry(
     thread: str,
@@ -100,7 +104,6 @@ def _entry(
     window: Window,
     before: Request | None,
     between: tuple[str, ...],
-    reply: AIMessage,
 ) -> Entry:
     view, scale = request.view, window.scale
     first = last_prompt(view.messages)
@@ -109,10 +112,8 @@ def _entry(
     newer = sum(map(weigh, view.messages[first:]))
     head = TOOL_HEAD if request.offer.functions else 0
     unchanged, changed_by = _compare(before, request, scale) if before else (0, "first request")
-    usage, timings = reply.usage_metadata, reply.response_metadata.get("timings") or {}
-    cached = usage.get("input_token_details", {}).get("cache_read") if usage else None
-    cached = timings.get("cache_n", cached)
-    sent = usage["input_tokens"] if usage else None
+    if before and kind == "summary":
+        changed_by = "summary request"
     return Entry(
         thread=thread,
         kind=kind,
@@ -127,11 +128,22 @@ def _entry(
         changed_by=changed_by,
         between=between,
         shortened=_shortened(view),
-        input_tokens=sent,
-        cached=cached,
-        read=timings.get("prompt_n", sent - cached if sent and cached is not None else None),
-        timings=timings,
     )
+
+
+def _figures(reply: AIMessage) -> dict[str, Any]:
+    """What the server said of its reading: llama.cpp's timings before the usage."""
+    usage, timings = reply.usage_metadata, reply.response_metadata.get("timings") or {}
+    sent = usage["input_tokens"] if usage else None
+    cached = usage.get("input_token_details", {}).get("cache_read") if usage else None
+    cached = timings.get("cache_n", cached)
+    read = sent - cached if sent is not None and cached is not None else None
+    return {
+        "input_tokens": sent,
+        "read": timings.get("prompt_n", read),
+        "cached": cached,
+        "timings": timings,
+    }
 
 
 def _shortened(view: View) -> dict[str, Kind]:
@@ -164,11 +176,13 @@ def _is_same(old: AnyMessage, new: AnyMessage) -> bool:
 
 def _why(old: AnyMessage, new: AnyMessage, before: View, now: View) -> str:
     """What made `new` stand where `old` stood."""
-    if before.block != now.block:
-        return "summary" if old.id == new.id else "folded"
     if old.id != new.id:
-        return "edited"
-    if (kind := now.kinds.get(new.id or "")) != before.kinds.get(new.id or "") and kind:
+        is_first = now.messages[0] is new
+        return "folded" if is_first or before.block != now.block else "edited"
+    if before.block != now.block:
+        return "summary"
+    kind = now.kinds.get(new.id or "")
+    if kind == "cut" or (kind and kind != before.kinds.get(new.id or "")):
         return {"stub": "stubs", "clipped": "clipped", "cut": "cuts"}[kind]
     nudged = text_of(new.content).endswith(LAST_CALL) != text_of(old.content).endswith(LAST_CALL)
     return "last call line" if nudged else "edited"

@@ -12,8 +12,8 @@ from agent_fit import fit, shown_chars
 from agent_offer import Offer, lookups_beside, offer
 from agent_ports import Tool
 from agent_recall import Lookup
-from agent_select import select
-from agent_view import SHOWN, Limits, Marks, View, last_prompt, render
+from agent_select import Tokens, select
+from agent_view import SHOWN, Limits, Marks, View, as_shown, last_prompt, render
 from context import PromptTooLong, Window, text_of
 
 
@@ -116,11 +116,8 @@ class Composer:
         if chars is not None and self.limits.strategy != "all":
             message.additional_kwargs[SHOWN] = chars
 
-    def _shown_tokens(self, marks: Marks) -> Any:
-        def tokens(messages: Sequence[AnyMessage]) -> int:
-            return self.window.tokens(render(messages, marks, self.limits).messages)
-
-        return tokens
+    def _shown_tokens(self, marks: Marks) -> Tokens:
+        return lambda messages: self.window.tokens(as_shown(messages, marks, self.limits, {}))
 
     def _of_tools(self, offered: Offer) -> tuple[str, ...]:
         if not offered.left_out or id(offered) in self._said:

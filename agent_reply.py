@@ -109,6 +109,7 @@ class Asker:
         for text in request.notices:
             emit_notice(text)
         functions = request.offer.functions
+        self.ledger.sent(thread, "turn", request, window)
         try:
             reply = await self.model.reply(
                 request.messages,
@@ -122,6 +123,6 @@ class Asker:
             raise
         if reply.usage_metadata:
             window.observe(request.tokens, reply.usage_metadata["input_tokens"])
-        self.ledger.record(thread, "turn", request, window, reply)
+        self.ledger.answered(thread, reply)
         emit_usage(reply.usage_metadata)
         return reply, dict(request.update)

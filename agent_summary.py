@@ -79,6 +79,7 @@ class Summariser:
 
     async def _ask(self, request: Request, replaced: int, thread: str, asked: Asked) -> str:
         window, choice = self.composer.window, "none" if request.offer.functions else None
+        self.ledger.sent(thread, "summary", request, window)
         try:
             reply = await self.model.reply(
                 request.messages, tools=request.offer.functions, tool_choice=choice
@@ -88,7 +89,6 @@ class Summariser:
         if reply.usage_metadata:
             window.observe(request.tokens, reply.usage_metadata["input_tokens"])
             asked.usage.append(reply.usage_metadata)
-        self.ledger.record(thread, "summary", request, window, reply)
         return accepted(reply, replaced)
 
     def _continuing(

@@ -136,7 +136,7 @@ def render(messages: Sequence[AnyMessage], marks: Marks, limits: Limits) -> View
     """The stored `messages` as the marks say."""
     kept = since(messages, marks.summary_upto)
     kinds: dict[str, Kind] = {}
-    shown = mend(_shown(kept, marks, limits, kinds))
+    shown = mend(as_shown(kept, marks, limits, kinds))
     block = _block(messages, kept, marks)
     if block and shown and isinstance(first := shown[0], HumanMessage):
         content = f"{block}{text_of(first.content)}"
@@ -144,9 +144,10 @@ def render(messages: Sequence[AnyMessage], marks: Marks, limits: Limits) -> View
     return View(shown, kinds, block, bool(kinds) or len(kept) < len(messages))
 
 
-def _shown(
+def as_shown(
     kept: Sequence[AnyMessage], marks: Marks, limits: Limits, kinds: dict[str, Kind]
 ) -> list[AnyMessage]:
+    """The `kept` messages one by one as the marks say; `kinds` takes what is not whole."""
     old = stub_end(kept, marks, limits)
     out: list[AnyMessage] = []
     skipping = False
