@@ -99,25 +99,27 @@ def _render(value: Any, limits: _Limits) -> str | None:
     except _TooLong:
         return None
     if isinstance(short, list):
-        rows = ",\n".join(_dump(row) for row in short)
+        rows = ",\n".join(dump(row) for row in short)
         out = f"[\n{rows}\n]"
     elif isinstance(short, dict):
-        members = ",\n".join(f"{_dump(key)}: {_member(item)}" for key, item in short.items())
+        members = ",\n".join(f"{dump(key)}: {_member(item)}" for key, item in short.items())
         out = f"{{\n{members}\n}}"
     else:
-        out = _dump(short)
+        out = dump(short)
     return out if len(out) <= room else None
 
 
 def _member(value: Any) -> str:
     """A member of the outermost object; an array of objects in lines of its own."""
     if isinstance(value, list) and any(isinstance(row, dict) for row in value):
-        return "[\n" + ",\n".join(_dump(row) for row in value) + "\n]"
-    return _dump(value)
+        return "[\n" + ",\n".join(dump(row) for row in value) + "\n]"
+    return dump(value)
 
 
-def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
+def dump(value: Any) -> str:
+    """`value` as JSON on one line; half a surrogate pair stays an escape, it could not be sent."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _prune(value: Any, limits: _Limits, depth: int) -> Any:
