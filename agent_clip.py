@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from agent_clip_html import clip_html
 from agent_clip_json import clip_json
-from agent_clip_log import clip_log, has_levels
+from agent_clip_log import clip_log, clip_repeats, has_levels
 from agent_clip_rows import clip_code, clip_diff, clip_records, clip_table
 from agent_clip_text import head_and_tail, place
 
@@ -107,4 +107,5 @@ _FORMS: tuple[Callable[[str, int], str | None], ...] = (
     _clip_table,
     clip_log,
     clip_code,
+    clip_repeats,
 )

@@ -231,8 +231,8 @@ def _named(value: Any) -> str:
 
 def _names(keys: Sequence[str], chars: int) -> str:
     """As many keys as `chars` characters take, at least one."""
-    out = shorten(keys[0], 30)
-    for key in keys[1:]:
+    out = _key(keys[0])
+    for key in map(_key, keys[1:]):
         if len(out) + len(key) + 2 > chars:
             return f"{out}, …"
         out += f", {key}"
@@ -267,7 +267,7 @@ def _outline(value: Any) -> str:
         rows = [row for row in value if isinstance(row, dict)]
         return f"{len(value)} items" + (f" {_keys(rows)}" if rows else "")
     parts = [
-        f"{shorten(key, 40)} has {_outline(item)}"
+        f"{_key(key)} has {_outline(item)}"
         for key, item in value.items()
         if isinstance(item, list) and len(item) > 3
     ]
@@ -284,7 +284,7 @@ def _keys(rows: Sequence[dict[str, Any]]) -> str:
             sign = "[]" if isinstance(item, list) else "{}" if isinstance(item, dict) else ""
             signs[key] = sign or signs.get(key, "")
     names = [
-        f"{shorten(key, 40)}{signs[key]}{'' if counts[key] == len(rows) else '?'}"
+        f"{_key(key)}{signs[key]}{'' if counts[key] == len(rows) else '?'}"
         for key in list(counts)[:30]
     ]
     more = f", … {len(counts)} keys" if len(counts) > len(names) else ""
@@ -305,7 +305,7 @@ def _counts(value: Any) -> str:
         counts = Counter(map(_word, seen)).most_common(_FEW + 1)
         if 2 <= len(counts) <= _FEW and counts[-1][1] > 1:
             words = ", ".join(f"{count} {word}" for word, count in counts)
-            out.append(f"; {shorten(key, 30)}: {words}")
+            out.append(f"; {_key(key)}: {words}")
     return "".join(out[:3])
 
 
@@ -313,8 +313,13 @@ def _members(value: dict[str, Any]) -> Iterator[list[Any]]:
     return (item for item in value.values() if isinstance(item, list))
 
 
+def _key(key: str) -> str:
+    """A key as it stands in a note, which is one line."""
+    return shorten(" ".join(key.split()), 40)
+
+
 def _word(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else _key(value)
 
 
 def _size(value: Any) -> str:

@@ -46,9 +46,18 @@ _VARYING = re.compile(r"0x[0-9a-fA-F]{1,16}|\b[0-9a-f]{7,64}\b|[0-9]+")
 
 
 def clip_log(text: str, chars: int) -> str | None:
-    """A log without repeats, with its faults kept before anything else; None if it is no log."""
-    if not _is_log(text):
-        return None
+    """A log, or the output of a program that reports faults, in fewer lines; else None."""
+    return _clip(text, chars) if _is_log(text) else None
+
+
+def clip_repeats(text: str, chars: int) -> str | None:
+    """Any lines of which most are like others, in fewer of them; else None."""
+    lines = _first_lines(text)
+    is_like = len(lines) >= 5 and len({_key(line) for line in lines}) <= 0.3 * len(lines)
+    return _clip(text, chars) if is_like else None
+
+
+def _clip(text: str, chars: int) -> str | None:
     lines, left_out = _thinned(text.rstrip("\n").split("\n"))
     ranks = [_rank(line) for line in lines]
     first, repeats = _repeats(lines)
@@ -91,20 +100,21 @@ def _fit(
     return best
 
 
+def _first_lines(text: str) -> list[str]:
+    return [line for line in text[:40_000].split("\n") if line.strip()][:_SAMPLE]
+
+
 def _is_log(text: str) -> bool:
-    """Tell whether the lines look like those of a log, or of a program that reports faults."""
-    lines = [line for line in text[:40_000].split("\n") if line.strip()][:_SAMPLE]
+    lines = _first_lines(text)
     if len(lines) < 5:
         return False
     marked = sum(bool(_TIME.match(line[:40]) or _LEVEL.search(line[:80])) for line in lines)
-    if marked >= 0.3 * len(lines) or _OUTPUT.search(text[:200_000]):
-        return True
-    return len({_key(line) for line in lines}) <= 0.3 * len(lines)
+    return marked >= 0.3 * len(lines) or bool(_OUTPUT.search(text[:200_000]))
 
 
 def has_levels(text: str) -> bool:
     """Tell whether a third of the lines says how grave it is: a log, even if it has columns."""
-    lines = [line[:80] for line in text[:20_000].split("\n") if line.strip()][:_SAMPLE]
+    lines = [line[:80] for line in _first_lines(text)]
     return sum(bool(_LEVEL.search(line)) for line in lines) >= max(0.3 * len(lines), 2)
 
 

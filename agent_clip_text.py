@@ -20,7 +20,7 @@ _ESCAPE = re.compile(
     re.DOTALL,
 )
 _LONGEST_ESCAPE = 12
-_RUN = 4096  # backslashes in a row that are counted
+_RUN = 4096  # backslashes or flags in a row that are counted
 _SENTENCE_END = re.compile(r"[.!?][\"')\]»“”]?(?=\s)|[。！？]")
 
 
@@ -32,7 +32,7 @@ def place(text: str, at: int) -> int:
     for index in range(found, max(found - _NEAR, 0), -1):
         if not _is_joined(text, index):
             return index
-    return found - _splits_pair(text, found)
+    return found - _splits_pair(text, found) if found > _NEAR else 0
 
 
 def head(text: str, chars: int) -> str:
@@ -162,6 +162,6 @@ def _is_flag(char: str) -> bool:
 
 def _flags_before(text: str, index: int) -> int:
     count = 0
-    while index > count and _is_flag(text[index - count - 1]):
+    while index > count < _RUN and _is_flag(text[index - count - 1]):
         count += 1
     return count

@@ -266,6 +266,14 @@ _TELLING_KEY = re.compile(
 )
 
 
+# Chinese and Japanese put no blank before a number or a Latin word; their own signs end it there.
+_WIDE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
+_AMID_WIDE = tuple(
+    (signs, only_spoken, kind, re.compile(pattern.pattern, re.ASCII))
+    for signs, only_spoken, kind, pattern in _PATTERNS
+)
+
+
 def has_single_names(text: str) -> bool:
     """Tell whether a capital letter within a sentence of `text` makes a name, as in English."""
     return bool(_ENGLISH.search(text)) and not _GERMAN.search(text)
@@ -282,7 +290,8 @@ def spans_of(sentence: str, *, spoken: bool, single_names: bool = False) -> list
     chars = set(sentence)
     if not spoken and '"' in sentence:
         _take_pairs(sentence, found, taken)
-    for signs, only_spoken, kind, pattern in _PATTERNS:
+    patterns = _AMID_WIDE if _WIDE.search(sentence) else _PATTERNS
+    for signs, only_spoken, kind, pattern in patterns:
         if (only_spoken and not spoken) or chars.isdisjoint(signs):
             continue
         _take(pattern, kind, sentence, found, taken)

@@ -33,6 +33,7 @@ _SHORT = 110  # a sentence of at most so many characters is kept as it is
 _BEFORE = 48  # characters of a long sentence before a fact that say what it is
 _PER_RESULT = 12  # sentences with facts taken of one result: the rest is there by its handle
 _RESULT_READ = 20_000  # characters of a result that are looked at
+_TELLING = 5  # a normalised fact of so few characters, two of them blanks, may be anything
 _USER = "User: "
 _NOT_ANSWERED = " (not answered)"
 
@@ -51,7 +52,7 @@ class Fact:
     def name(self) -> str:
         """Normalised; a text too short to be known by itself has the last word before it too."""
         own = normal(self.text)
-        return own if len(own) > 6 else normal(self.context)[:-1].rpartition(" ")[2] + own
+        return own if len(own) > _TELLING else normal(self.context)[:-1].rpartition(" ")[2] + own
 
 
 def facts_of(messages: Sequence[AnyMessage]) -> list[Fact]:
@@ -84,10 +85,10 @@ def surviving(
     groups: list[list[_Line]] = [[] for _ in range(_WEIGHTS)]
     for line in previous:
         if not _is_line_said(line, known):
-            groups[_weight_of_line(line)].append(_Line(line, (normal(line),)))
+            groups[_weight_of_line(line)].append(_Line(line, _names_in(line)))
     for weight, entry in _missing(messages, known):
         groups[weight].append(entry)
-    return _chosen(groups, limit_chars)
+    return _chosen(_without_repeats(groups), limit_chars)
 
 
 # -- finding them ---------------------------------------------------------------------------------
@@ -253,6 +254,19 @@ def _weight_of_line(line: str) -> int:
     return (1 if by_user else 3) + (not heavy)
 
 
+def _without_repeats(groups: Sequence[Sequence[_Line]]) -> list[list[_Line]]:
+    """The lines but for those whose facts all stand in heavier or earlier ones."""
+    seen: set[str] = set()
+    out: list[list[_Line]] = []
+    for group in groups:
+        out.append([])
+        for line in group:
+            if not seen.issuperset(line.facts):
+                out[-1].append(line)
+            seen.update(line.facts)
+    return out
+
+
 def _chosen(groups: Sequence[Sequence[_Line]], limit: int) -> list[str]:
     """As many lines as fit, by weight; the heaviest leave some room to the others at first."""
     taken: list[set[int]] = [set() for _ in groups]
@@ -306,16 +320,30 @@ def is_said(text: str, known: str) -> bool:
 
 def _is_known(fact: Fact, known: str) -> bool:
     """The same of a fact; of one that is short, that the word before it is there as well."""
-    short = len(normal(fact.text)) <= 6
+    short = len(normal(fact.text)) <= _TELLING
     word = normal(fact.context)[:-1].rpartition(" ")[2] if short else ""
     return is_said(fact.text, known) and word in known
 
 
+def _bare(line: str) -> str:
+    """A line of a list without what was put before and behind it."""
+    return _HANDLE.sub("", line.removeprefix(_USER).removesuffix(_NOT_ANSWERED), count=1)
+
+
+def _facts_of_line(line: str) -> list[Fact]:
+    source: Source = "result" if _HANDLE.match(line) else "answer"
+    source = "user" if line.startswith(_USER) else source
+    return list(_of_sentence(_bare(line), source, "", has_single_names(line)))
+
+
+def _names_in(line: str) -> tuple[str, ...]:
+    """The facts for which a line of an earlier list is kept, normalised."""
+    return tuple(fact.name for fact in _facts_of_line(line)) or (normal(_bare(line)),)
+
+
 def _is_line_said(line: str, known: str) -> bool:
     """The same for a line of an earlier list: each fact in it, and its sentence if it decides."""
-    bare = _HANDLE.sub("", line.removeprefix(_USER).removesuffix(_NOT_ANSWERED), count=1)
-    heavy = _weight_of_line(line) in (0, 1, 3)
-    spans = spans_of(bare, spoken=not _HANDLE.match(line))
-    if heavy and not is_said(bare, known):
-        return False
-    return all(is_said(span.text, known) for span in spans) if spans else is_said(bare, known)
+    facts = _facts_of_line(line)
+    if not facts or line.endswith(_NOT_ANSWERED):
+        return is_said(_bare(line), known)
+    return all(_is_known(fact, known) for fact in facts)

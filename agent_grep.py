@@ -60,7 +60,7 @@ def _all(lines: Sequence[str], find: _Find, room: int) -> list[Hit]:
 def compiled(pattern: str) -> _Find | None:
     """A search for `pattern` in one line, or None where it is none that is safe and sensible."""
     source = pattern.removeprefix("(?i)")
-    if not 0 < len(source) <= _LONGEST or not re.search(r"[\\.*+?|^$()\[]", source):
+    if not 0 < len(source) <= _LONGEST or not re.search(r"[\\.*+?|^$()\[{]", source):
         return None
     parts = [_pieces(part) for part in _alternatives(source)]
     known = [pieces for pieces in parts if pieces]

@@ -101,7 +101,9 @@ def _read(args: Mapping[str, Any], messages: Sequence[AnyMessage], chars: int) -
     text = text_of(handles[handle].content)
     if path := str(args.get("json_path") or ""):
         return _by_path(text, path, chars)
-    lines, wanted = text.split("\n"), str(args.get("lines") or "")
+    # Lines are counted as `clip_result` counts them in what it says of the cut.
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    wanted = str(args.get("lines") or "")
     span = _span(wanted, len(lines)) if wanted else (1, len(lines))
     if span is None:
         return f"lines={shorten(wanted, 40)!r} names none of its {len(lines)} lines.", "error"
@@ -219,14 +221,14 @@ def _by_path(text: str, path: str, chars: int) -> Outcome:
     value = parse(text)
     if value is None:
         return "The result is not JSON: json_path finds nothing, grep and lines do.", "error"
-    path = path.strip()
+    path, many = path.strip(), False
     at = 1 if path.startswith("$") else 0
     while at < len(path):
         step = _STEP.match(path, at)
         if step is None:
             return f"The path cannot be read at {path[at : at + 20]!r}.", "error"
         try:
-            value = _step(value, step)
+            value, many = _in_each(value, step) if many else _step(value, step)
         except (LookupError, TypeError, ValueError):
             said = shorten(path[: step.end()], 100)
             return f"Nothing at {said!r}. {_outline(value)}", "error"
@@ -235,35 +237,48 @@ def _by_path(text: str, path: str, chars: int) -> Outcome:
     return clip_result(out, chars), "success"
 
 
-def _step(value: Any, step: re.Match[str]) -> Any:
-    """The value one step further; a key of a list is that of each object in it."""
+def _in_each(values: list[Any], step: re.Match[str]) -> tuple[Any, bool]:
+    """The step taken from each of several values, as far as it can be."""
+    out: list[Any] = []
+    for value in values:
+        try:
+            found, many = _step(value, step)
+        except (LookupError, TypeError, ValueError):
+            continue
+        out += found if many else [found]
+    if not out:
+        raise LookupError
+    return out, True
+
+
+def _step(value: Any, step: re.Match[str]) -> tuple[Any, bool]:
+    """The value one step further, and whether it is now several of which each goes on."""
     if step["deep"]:
-        return _deep(value, step["deep"], _DEEPEST)
+        return _deep(value, step["deep"], _DEEPEST), True
     if step["where"]:
         wanted = step["is"].strip("'\" ")
-        return [row for row in _rows(value) if str(row.get(step["where"])) == wanted]
+        return [row for row in _rows(value) if str(row.get(step["where"])) == wanted], True
     if step["index"]:
-        return _list(value)[int(step["index"])]
+        return _list(value)[int(step["index"])], False
     if step["from"] is not None:
         first, last = (int(n) if n.strip("-") else None for n in (step["from"], step["to"]))
-        return _list(value)[first:last]
+        return _list(value)[first:last], True
     if step["all"]:
-        return list(value.values()) if isinstance(value, dict) else _list(value)
+        return (list(value.values()) if isinstance(value, dict) else _list(value)), True
     key = step["key"] if step["key"] is not None else step["quoted"]
-    if isinstance(value, list):
-        return _of_list(value, key)
-    return value[key]
+    return _of_list(value, key) if isinstance(value, list) else (value[key], False)
 
 
-def _of_list(value: list[Any], key: str) -> Any:
+def _of_list(value: list[Any], key: str) -> tuple[Any, bool]:
+    """An item by number, how many there are, or the member of that name of each item."""
     if key.lstrip("-").isdigit():
-        return value[int(key)]
+        return value[int(key)], False
     if key in ("length", "length()", "#"):
-        return len(value)
+        return len(value), False
     found = [row[key] for row in _rows(value) if key in row]
     if not found:
         raise KeyError(key)
-    return found
+    return found, True
 
 
 def _list(value: Any) -> list[Any]:

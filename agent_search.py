@@ -162,8 +162,8 @@ def _ways(term: str) -> Iterator[tuple[str, ...]]:
     plain = term.replace("ae", "a").replace("oe", "o").replace("ue", "u")
     if plain != term:
         yield (plain,)
-    if len(term) >= 5 and term.isalpha():
-        yield from ((term[:-cut],) for cut in (1, 2, 3) if len(term) - cut >= 4)
+    if term.isalpha():
+        yield from ((term[:-cut],) for cut in (1, 2, 3) if len(term) - cut >= 2 + cut)
     if " " in term:
         yield from ((word,) for word in sorted(term.split(), key=len, reverse=True)[:1])
     if wide := _WIDE.search(term):  # written without blanks: any two signs of it
