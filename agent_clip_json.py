@@ -46,6 +46,7 @@ _MAP = 6  # keys of an object of objects from which on it is shown like an array
 _FEW = 5  # a key with at most so many different values has them counted
 
 
+_AMID = re.compile(r"((?:[^\n]{0,300}\n){1,5}?)[ \t]{0,20}[\[{]")
 _BETWEEN = re.compile(r"[ \t\r\n,]*")
 
 
@@ -57,7 +58,7 @@ def clip_json(text: str, chars: int) -> str | None:
     """`text` as shorter JSON behind a line that says what it was, or None if it is not JSON."""
     value = parse(text)
     if not isinstance(value, (list, dict)):
-        return None
+        return _clip_amid_words(text, chars)
     try:
         for note in _notes(text, value, chars):
             shown = _fit(value, chars - len(note))
@@ -66,6 +67,24 @@ def clip_json(text: str, chars: int) -> str | None:
     except RecursionError:  # nested deeper than Python's stack: no JSON that is worth showing
         return None
     return _shape(text, value, chars)
+
+
+def _clip_amid_words(text: str, chars: int) -> str | None:
+    """JSON behind a line or two that say what it is, and perhaps before some that end it."""
+    found = _AMID.match(text)
+    if found is None:
+        return None
+    start = found.end(1)
+    try:
+        value, end = json.JSONDecoder().raw_decode(text, start)
+    except (ValueError, RecursionError):
+        return None
+    before, behind = text[:start].rstrip("\n"), text[end:].strip("\n")
+    room = chars - len(before) - len(behind) - 2
+    if not isinstance(value, (list, dict)) or end - start < len(text) // 2 or room < 80:
+        return None
+    short = clip_json(text[start:end], room)
+    return None if short is None else "\n".join(filter(None, (before, short, behind)))
 
 
 def parse(text: str) -> Any:

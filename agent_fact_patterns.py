@@ -65,7 +65,7 @@ def _windows(sentence: str) -> Iterator[str]:
 # -- what decides, what is open -------------------------------------------------------------------
 
 _DECIDED = re.compile(
-    r"\b(?:decided|agreed|agreement|decision|settled on|went with|will use|we(?:'ll| will) go"
+    r"\b(?:decided|agreed|agreement|decisions?(?= (?:is|was|to|that|on|we))|settled on|went with|will use|we(?:'ll| will) go"
     r"|let'?s (?:use|go|take|keep|do|call|stick))\b"
     r"|\b(?:beschlossen|entschieden|entscheidung|vereinbart|abgemacht|einigten|geeinigt"
     r"|wir (?:nehmen|verwenden|bleiben)|lass uns)\b|决定|決定|同意|合意",
@@ -96,8 +96,16 @@ _OPEN = re.compile(
 )
 
 
+_CODE = re.compile(r"\w[(\[]\S{0,80}[)\]]|[{};]\s{0,9}$|==?| -> |^\s{0,9}(?:if|def|return|import) ")
+
+
 def weight_of(sentence: str, *, by_user: bool) -> Literal["decision", "open", ""]:
-    """What a sentence does, if it decides something or leaves something open."""
+    """What a sentence does, if it decides something or leaves something open.
+
+    A line of code in an answer does neither, whatever its words.
+    """
+    if not by_user and _CODE.search(sentence):
+        return ""
     if _DECIDED.search(sentence) or (by_user and _WANTED.search(sentence)):
         return "decision"
     if by_user and is_lasting(sentence):

@@ -33,6 +33,7 @@ _SHORT = 110  # a sentence of at most so many characters is kept as it is
 _BEFORE = 48  # characters of a long sentence before a fact that say what it is
 _PER_RESULT = 12  # sentences with facts taken of one result: the rest is there by its handle
 _RESULT_READ = 20_000  # characters of a result that are looked at
+_ASKING = ("?", "？")
 _TELLING = 5  # a normalised fact of so few characters, two of them blanks, may be anything
 _USER = "User: "
 _NOT_ANSWERED = " (not answered)"
@@ -47,6 +48,7 @@ class Fact:
     context: str
     source: Source
     line: str
+    in_question: bool = False
 
     @property
     def name(self) -> str:
@@ -142,7 +144,8 @@ def _of_sentence(sentence: str, source: Source, mark: str, single: bool) -> Iter
     whole = _cut(pairs or plain, LONGEST - len(mark)) if pairs or len(plain) <= _SHORT else ""
     for span in spans:
         part = whole or _excerpt(sentence, span)
-        yield Fact(span.kind, span.text, span.key or _context(sentence, span), source, mark + part)
+        context = span.key or _context(sentence, span)
+        yield Fact(span.kind, span.text, context, source, mark + part, plain.endswith(_ASKING))
 
 
 def _unanswered(messages: Sequence[AnyMessage]) -> list[Fact]:
@@ -202,8 +205,8 @@ def _cut(text: str, chars: int) -> str:
 
 # -- choosing them --------------------------------------------------------------------------------
 
-# 0 what the user said for good, 1 what they decided or left open, 2 what else they said, 3 and 4
-# the same of answers, 5 results.
+# 0 what the user said for good, 1 what they decided or left open, 2 what else they told, 3 what an
+# answer decided or left open, 4 what else it said and what the user asked, 5 results.
 _WEIGHTS = 6
 # In which order the weights take their lines, and up to which part of the limit.
 _SHARES = ((0, 0.5), (1, 0.7), (2, 0.9), (3, 1.0), (4, 1.0), (5, 1.0), (0, 1.0), (1, 1.0), (2, 1.0))
@@ -240,7 +243,8 @@ def _weight(fact: Fact) -> int:
     heavy = fact.kind in ("decision", "open")
     if fact.source == "user" and heavy and is_lasting(fact.text):
         return 0
-    return (1 if fact.source == "user" else 3) + (not heavy)
+    told = fact.source == "user" and not (fact.in_question and not heavy)
+    return (1 if told else 3) + (not heavy)
 
 
 def _weight_of_line(line: str) -> int:
@@ -251,7 +255,8 @@ def _weight_of_line(line: str) -> int:
     if by_user and is_lasting(line):
         return 0
     heavy = weight_of(line, by_user=by_user) or line.endswith(_NOT_ANSWERED)
-    return (1 if by_user else 3) + (not heavy)
+    told = by_user and (heavy or not line.endswith(_ASKING))
+    return (1 if told else 3) + (not heavy)
 
 
 def _without_repeats(groups: Sequence[Sequence[_Line]]) -> list[list[_Line]]:

@@ -11,8 +11,9 @@ import json
 import math
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
@@ -22,11 +23,12 @@ from context import text_of
 
 AROUND = 200  # characters of a passage
 _WORD = 24  # characters looked through for a blank to cut at
-HITS, MOST_HITS = 8, 20  # passages when no number is given, and at most
+HITS, MOST_HITS = 10, 20  # passages when no number is given, and at most
+_EACH = 4  # passages of one text, where there is room for more than one of each
+_NEARLY = 0.7  # part of the best one's weight that makes another passage of a text worth showing
 _TERMS = 12  # words of a query that are looked for
 _CANDIDATES = 60  # texts whose passages are compared
 _PLACES = 60  # places of one text that are compared
-_Passage = tuple[float, int, int]  # weight, start and end in the folded text
 _COMMON = 0.5  # a word in so large a part of the texts says nothing, where others are found
 
 
@@ -48,6 +50,14 @@ class _Term:
     weight: float
 
 
+class _Passage(NamedTuple):
+    """How much a place in a folded text says, and where it begins and ends."""
+
+    weight: float
+    start: int
+    end: int
+
+
 def search(
     query: str, messages: Sequence[AnyMessage], *, limit: int, chars: int, own: Collection[str]
 ) -> str:
@@ -67,42 +77,44 @@ def search(
         return f'Nothing in the earlier conversation has "{" ".join(query.split())[:80]}".'
     scores = _scores(terms)
     best = sorted(scores, key=lambda i: (-scores[i], -i))[:_CANDIDATES]
-    passages = {i: _best_passage(folded[i], terms) for i in best}
-    best.sort(key=lambda i: -passages[i][0] - scores[i] / 2)
-    shown = min(max(limit, 1), MOST_HITS)
-    lines = list(itertools.islice(_distinct(best, texts, folded, passages), shown))
-    return _report(lines, len(scores), missing, chars)
+    passages = {i: _passages(folded[i], terms) for i in best}
+    best.sort(key=lambda i: -passages[i][0].weight - scores[i] / 2)
+    order = [(i, passages[i][0]) for i in best]
+    others = [(i, passage) for i in best for passage in passages[i][1:]]
+    order += sorted(others, key=lambda entry: -entry[1].weight)
+    lines = _distinct(order, texts, folded)
+    shown = itertools.islice(lines, min(max(limit, 1), MOST_HITS))
+    return _report(shown, len(scores), missing, chars)
 
 
 def _distinct(
-    best: Sequence[int],
-    texts: Sequence[_Text],
-    folded: Sequence[str],
-    passages: Mapping[int, _Passage],
-) -> Iterator[str]:
-    """The lines of the passages, each text once: the same result is often read again."""
+    order: Sequence[tuple[int, _Passage]], texts: Sequence[_Text], folded: Sequence[str]
+) -> Iterator[tuple[int, str]]:
+    """A text and a line for each passage, each once: the same result is often read again."""
     seen: set[str] = set()
-    for index in best:
-        text, (_, start, end) = texts[index], passages[index]
-        first = _original(text.text, folded[index], start)
-        said = _cut_out(text.text, first, _original(text.text, folded[index], end))
+    for index, passage in order:
+        text = texts[index]
+        first = _original(text.text, folded[index], passage.start)
+        said = _cut_out(text.text, first, _original(text.text, folded[index], passage.end))
         if said not in seen:
             seen.add(said)
-            yield f"{_where(text, first)}: {said}"
+            yield index, f"{_where(text, first)}: {said}"
 
 
-def _report(lines: Sequence[str], hits: int, missing: str, chars: int) -> str:
+def _report(lines: Iterable[tuple[int, str]], hits: int, missing: str, chars: int) -> str:
     """The first lines in `chars` characters, and a last one with what else there is."""
-    shown: list[str] = []
+    out: list[str] = []
+    shown: set[int] = set()
     room = chars - len(missing) - 50
-    for line in lines:
+    for index, line in lines:
         room -= len(line) + 1
-        if room < 0 and shown:
+        if room < 0 and out:
             break
-        shown.append(line)
+        out.append(line)
+        shown.add(index)
     if len(shown) < hits:
-        shown.append(f"[{len(shown)} of {hits} places with these words]")
-    return "\n".join([*shown, missing] if missing else shown)
+        out.append(f"[{hits - len(shown)} more messages have some of these words]")
+    return "\n".join([*out, missing] if missing else out)
 
 
 # -- what is looked for ---------------------------------------------------------------------------
@@ -228,10 +240,10 @@ def fold(text: str) -> str:
 # -- passages -------------------------------------------------------------------------------------
 
 
-def _best_passage(folded: str, terms: Sequence[_Term]) -> _Passage:
-    """The weight, start and end of the passage of a text that has most of the terms."""
+def _passages(folded: str, terms: Sequence[_Term]) -> list[_Passage]:
+    """The passages of a text that have most of the terms, the best first; at least one."""
     places = sorted(_places_of(folded, terms))
-    best: _Passage = (-1.0, 0, 0)
+    windows: list[_Passage] = []
     for n, (start, _, _) in enumerate(places):
         weights: dict[int, float] = {}
         end = start
@@ -241,8 +253,15 @@ def _best_passage(folded: str, terms: Sequence[_Term]) -> _Passage:
             weight = terms[number].weight * _wholeness(folded, at, length)
             weights[number] = max(weight, weights.get(number, 0.0))
             end = max(end, at + length)
-        best = max(best, (sum(weights.values()), start, end), key=lambda passage: passage[0])
-    return best
+        windows.append(_Passage(sum(weights.values()), start, end))
+    windows.sort(key=lambda window: -window.weight)
+    out = windows[:1]
+    for window in windows[1:]:
+        if len(out) == _EACH or window.weight < _NEARLY * out[0].weight:
+            break
+        if all(abs(window.start - other.start) >= AROUND for other in out):
+            out.append(window)
+    return out or [_Passage(0.0, 0, 0)]
 
 
 def _places_of(folded: str, terms: Sequence[_Term]) -> Iterator[tuple[int, int, int]]:

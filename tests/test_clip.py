@@ -268,6 +268,17 @@ def test_several_values_behind_each_other_are_rows() -> None:
     assert parse(text) == ISSUES
 
 
+@pytest.mark.parametrize(
+    ("before", "behind"), [("Found 60 issues:\n", ""), ("Result:\n\n```json\n", "\n```\nDone.")]
+)
+def test_words_around_json_stay(before: str, behind: str) -> None:
+    text = f"{before}{json.dumps(ISSUES, indent=2)}{behind}"
+    clip = clip_result(text, 1500)
+    assert clip.startswith(f"{before.rstrip()}\n[JSON, ")
+    assert clip.endswith(behind.strip("\n"))
+    assert "60 items {number, title" in clip
+
+
 def test_deep_json_is_no_error() -> None:
     """Deeper than the stack, or only deep: some clip comes back."""
     for depth in (50, 500, 5000, 100_000):

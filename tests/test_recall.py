@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -366,13 +367,19 @@ def test_a_word_that_is_nowhere_is_named() -> None:
 def test_the_same_passage_is_shown_once() -> None:
     talk = [m for _ in range(5) for m in asked("again", "the heron is blue")]
     assert found("heron blue", talk) == (
-        "turn 5, r5 look: the heron is blue\n[1 of 5 places with these words]"
+        "turn 5, r5 look: the heron is blue\n[4 more messages have some of these words]"
     )
+
+
+def test_other_places_of_a_result_follow() -> None:
+    """Where few messages have the word, the other places in them are shown as well."""
+    text = "\n".join(f"line {n} " + ("heron " if n % 90 == 5 else "grass ") * 9 for n in range(300))
+    assert re.findall(r"line (\d+):", found("heron", asked("x", text))) == ["6", "96", "186", "276"]
 
 
 def test_as_many_hits_as_asked_for() -> None:
     talk = [m for n in range(40) for m in asked(f"q{n}", answer=f"heron {n}")]
-    assert found("heron", talk).count("heron") == 8
+    assert found("heron", talk).count("heron") == 10
     assert found("heron", talk, limit=3).count("heron") == 3
     assert found("heron", talk, limit=1000).count("heron") == 20
     assert found("heron", talk).startswith("turn 40, ")
