@@ -65,7 +65,8 @@ def _windows(sentence: str) -> Iterator[str]:
 # -- what decides, what is open -------------------------------------------------------------------
 
 _DECIDED = re.compile(
-    r"\b(?:decided|agreed|agreement|decisions?(?= (?:is|was|to|that|on|we))|settled on|went with|will use|we(?:'ll| will) go"
+    r"\b(?:decided|agreed|agreement|decisions?(?= (?:is|was|to|that|on|we))|settled on|went with"
+    r"|will use|we(?:'ll| will) go"
     r"|let'?s (?:use|go|take|keep|do|call|stick))\b"
     r"|\b(?:beschlossen|entschieden|entscheidung|vereinbart|abgemacht|einigten|geeinigt"
     r"|wir (?:nehmen|verwenden|bleiben)|lass uns)\b|决定|決定|同意|合意",
