@@ -6,18 +6,25 @@ has read once stays the same in every later prompt. The whole text stays in the 
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Callable
 
+from agent_clip_html import clip_html
 from agent_clip_json import clip_json
-from agent_clip_lines import clip_diff, clip_log, clip_table, is_log
+from agent_clip_log import clip_log, clip_repeats, has_levels
+from agent_clip_rows import clip_code, clip_diff, clip_records, clip_table
 from agent_clip_text import head_and_tail, place
 
 SHORTEST = 80  # characters; below that there is no room to say what is left out
 # Colours and links of a terminal; each alternative ends where the next escape begins.
 _TERMINAL = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][0-9A-B])")
-_DENSE = re.compile(r"(?:data:[\w/.+-]{1,80};base64,)?[A-Za-z0-9+/_-]{200,}={0,2}")
+# Runs of letters and digits without a blank, or with one at the end of each line as in mails. What
+# stands before keeps the search from beginning in the middle of a run again and again.
+_DENSE = re.compile(
+    r"(?<![A-Za-z0-9+/_-])(?:data:[\w/.+-]{1,80};base64,)?[A-Za-z0-9+/_-]{200,}={0,2}"
+    r"|^(?:[A-Za-z0-9+/]{60,80}\n){4,}[A-Za-z0-9+/]{0,80}={0,2}",
+    re.MULTILINE,
+)
 _MAGIC = (
     ("iVBORw0KGgo", "PNG image"),
     ("/9j/", "JPEG image"),
@@ -26,7 +33,6 @@ _MAGIC = (
     ("JVBERi0", "PDF"),
     ("UEsDB", "ZIP archive"),
     ("H4sI", "gzip"),
-    ("AAAA", "MP4 or similar"),
 )
 _HEX = set("0123456789abcdefABCDEF")
 
@@ -42,6 +48,9 @@ def clip_result(text: str, chars: int) -> str:
     if chars < SHORTEST:
         return text[: place(text, chars)]
     bare = _without_noise(text)
+    if len(bare) <= chars:
+        note = f"\n[{len(text) - len(bare)} characters of codes or encoded data left out]"
+        return bare + note if len(bare) + len(note) <= chars else bare
     for form in _FORMS:
         out = form(bare, chars)
         if out is not None and len(out) <= chars:
@@ -50,15 +59,17 @@ def clip_result(text: str, chars: int) -> str:
 
 
 def _without_noise(text: str) -> str:
-    """Without colours, and with encoded data as its size and kind."""
+    """Without colours and returns, and with encoded data as its size and kind."""
     if "\x1b" in text:
         text = _TERMINAL.sub("", text)
+    if "\r" in text:  # also a line that was written over: its states are told as repeats
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
     return _DENSE.sub(lambda found: _encoded(found[0]), text)
 
 
 def _encoded(run: str) -> str:
     """A run of letters without blanks: named by its kind if it is encoded data, else as it is."""
-    label, comma, data = run.rpartition(",")
+    label, comma, data = run.replace("\n", "").rpartition(",")
     sample = set(data[:2000])
     if sample <= _HEX and len(sample) >= 12:
         return f"[hex data, {len(data)} characters, {len(data) // 2} bytes, begins {data[:16]}]"
@@ -72,10 +83,6 @@ def _encoded(run: str) -> str:
     return f"[base64 data{named}, {len(data)} characters, {size} bytes, begins {data[:16]}]"
 
 
-def _clip_encoded(text: str, chars: int) -> str | None:
-    return text if len(text) <= chars else None
-
-
 def _clip_binary(text: str, chars: int) -> str | None:
     """Bytes that were read as text: their size and the few words in them."""
     sample = text[:4000]
@@ -87,96 +94,18 @@ def _clip_binary(text: str, chars: int) -> str | None:
     return f"[binary data, {len(text)} characters{seen}]"
 
 
-def _clip_diff(text: str, chars: int) -> str | None:
-    found = clip_diff(text, chars)
-    if found is None:
-        return None
-    files, whole = found
-    return files + head_and_tail(whole, chars - len(files))
-
-
-def _clip_log(text: str, chars: int) -> str | None:
-    return clip_log(text, chars) if is_log(text) else None
-
-
-# -- HTML -----------------------------------------------------------------------------------------
-
-_HTML = re.compile(
-    r"\s*(?:<!--|<\?xml|<!doctype html|<html|<head|<body|<div|<p\b|<table|<ul)", re.I
-)
-_SILENT = ("script", "style", "svg", "noscript", "template", "head")
-_BREAKS = {"p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "table", "ul", "ol"}
-_BREAKS |= {"section", "article", "header", "footer", "nav", "pre", "blockquote", "title", "dt"}
-
-
-def _clip_html(text: str, chars: int) -> str | None:
-    if not _HTML.match(text[:2000]) or text.count("<", 0, 20_000) < 3:
-        return None
-    plain = text_of_html(text)
-    note = f"[HTML of {len(text)} characters, as text of {len(plain)}]\n"
-    return note + head_and_tail(plain, chars - len(note))
-
-
-def text_of_html(text: str) -> str:
-    """What a reader of the page sees: no tags, scripts, styles; list items and headings marked."""
-    out: list[str] = []
-    at = 0
-    while True:
-        start = text.find("<", at)
-        end = text.find(">", start) if start >= 0 else -1
-        out.append(text[at:start] if start >= 0 else text[at:])
-        if start < 0 or end < 0:
-            break
-        name = re.match(r"/?\s{0,3}[a-zA-Z][a-zA-Z0-9]{0,20}|!--", text[start + 1 : start + 30])
-        if name is None:  # a sign and not a tag
-            out.append("<")
-            at = start + 1
-            continue
-        at = _behind(text, start, end, name[0].lower())
-        out.append(_sign(name[0].lower()))
-    return _tidy(_unescape("".join(out)))
-
-
-def _behind(text: str, start: int, end: int, name: str) -> int:
-    """Where the text goes on behind a tag, its content included where nobody reads it."""
-    if name == "!--":
-        close = text.find("-->", start)
-        return close + 3 if close >= 0 else len(text)
-    if name in _SILENT:
-        close = text.find(f"</{name}", end)
-        return close if close >= 0 else end + 1
-    return end + 1
-
-
-def _sign(name: str) -> str:
-    if name == "li":
-        return "\n- "
-    if name in ("td", "th"):
-        return " | "
-    if len(name) == 2 and name[0] == "h" and name[1] in "123456":
-        return "\n\n" + "#" * int(name[1]) + " "
-    return "\n" if name.strip("/ ") in _BREAKS else ""
-
-
-def _unescape(text: str) -> str:
-    try:
-        return html.unescape(text)
-    except ValueError:  # a number that no character has
-        return text
-
-
-def _tidy(text: str) -> str:
-    lines = [" ".join(line.split()) for line in text.split("\n")]
-    kept = [line for i, line in enumerate(lines) if line or (i and lines[i - 1])]
-    return "\n".join(kept).strip()
+def _clip_table(text: str, chars: int) -> str | None:
+    return None if has_levels(text) else clip_table(text, chars)
 
 
 _FORMS: tuple[Callable[[str, int], str | None], ...] = (
-    _clip_encoded,
     _clip_binary,
     clip_json,
-    _clip_html,
-    _clip_diff,
-    clip_table,
-    _clip_log,
+    clip_html,
+    clip_diff,
+    clip_records,
+    _clip_table,
+    clip_log,
+    clip_code,
+    clip_repeats,
 )

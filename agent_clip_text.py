@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from typing import NamedTuple
 
 _NEAR = 64  # characters looked back for the start of a grapheme; accents beyond that are no text
 _JOINER = "\u200d"
@@ -19,7 +20,7 @@ _ESCAPE = re.compile(
     re.DOTALL,
 )
 _LONGEST_ESCAPE = 12
-_RUN = 4096  # backslashes in a row that are counted
+_RUN = 4096  # backslashes or flags in a row that are counted
 _SENTENCE_END = re.compile(r"[.!?][\"')\]»“”]?(?=\s)|[。！？]")
 
 
@@ -31,7 +32,7 @@ def place(text: str, at: int) -> int:
     for index in range(found, max(found - _NEAR, 0), -1):
         if not _is_joined(text, index):
             return index
-    return found - _splits_pair(text, found)
+    return found - _splits_pair(text, found) if found > _NEAR else 0
 
 
 def head(text: str, chars: int) -> str:
@@ -71,33 +72,52 @@ def tail(text: str, chars: int) -> str:
     return text[at:]
 
 
+class Cut(NamedTuple):
+    """What is left of a text, and which lines (counted from 1) and characters are not."""
+
+    first: str
+    last: str
+    left_out: int
+    lines: tuple[int, int]
+
+
 def head_and_tail(text: str, chars: int, kind: str = "") -> str:
     """`text` in at most `chars` characters, with a line between that says what is left out.
 
-    The head gets three quarters: what a result is usually stands at its start. `kind` is put
-    into that line. Where there is no room for the line, the head alone.
+    `kind` is put into that line. Where there is no room for the line, the head alone.
     """
     if len(text) <= chars:
         return text
     lines = text.count("\n") + 1
-    room = chars - len(_gap(kind, len(text), len(text), (lines, lines, lines)))
+    longest = gap_line(Cut("", "", len(text), (lines, lines)), len(text), lines, kind)
+    room = chars - len(longest)
     if room < 8:
         return text[: place(text, chars)]
+    cut = cut_middle(text, room)
+    return cut.first + gap_line(cut, len(text), lines, kind) + cut.last
+
+
+def cut_middle(text: str, room: int) -> Cut:
+    """The head and tail of a longer `text`, together at most `room` characters.
+
+    The head gets three quarters: what a result is usually stands at its start.
+    """
     first = head(text, room * 3 // 4)
     last = tail(text, room - len(first))
     start, end = len(first), len(text) - len(last)
     from_line = text.count("\n", 0, start) + 1 + (text[start] == "\n")
-    to_line = lines - text.count("\n", end) - (text[end - 1] == "\n")
-    return first + _gap(kind, end - start, len(text), (from_line, to_line, lines)) + last
+    to_line = text.count("\n", 0, end) + 1 - (text[end - 1] == "\n")
+    return Cut(first, last, end - start, (from_line, to_line))
 
 
-def _gap(kind: str, left_out: int, total: int, lines: tuple[int, int, int]) -> str:
-    """The line in place of what is left out; `lines` are the first, the last and all."""
-    what = f"{kind}: " if kind else ""
-    numbers = f"{left_out} of {total} characters"
-    if lines[2] >= 3:
-        return f"\n[… {what}lines {lines[0]}-{lines[1]} of {lines[2]} left out, {numbers} …]\n"
-    return f"\n[… {what}{numbers} left out …]\n"
+def gap_line(cut: Cut, chars: int, lines: int, more: str = "") -> str:
+    """The line between head and tail of a text of so many characters and lines."""
+    numbers = f"{cut.left_out} of {chars} characters"
+    if lines >= 3:
+        numbers = f"lines {cut.lines[0]}-{cut.lines[1]} of {lines} left out, {numbers}"
+    else:
+        numbers += " left out"
+    return f"\n[… {numbers}{'; ' if more else ''}{more} …]\n"
 
 
 def shorten(text: str, chars: int) -> str:
@@ -142,6 +162,6 @@ def _is_flag(char: str) -> bool:
 
 def _flags_before(text: str, index: int) -> int:
     count = 0
-    while index > count and _is_flag(text[index - count - 1]):
+    while index > count < _RUN and _is_flag(text[index - count - 1]):
         count += 1
     return count

@@ -45,7 +45,6 @@ from agent_ledger import Ledger
 from agent_maintain import Maintainer, is_due
 from agent_ports import Journal, Model, Policy, Repair, Router, Seal, Tool
 from agent_prompt import Composer
-from agent_recall import answer
 from agent_reply import Asker, emit, emit_notice, emit_result, emit_start, emit_usage
 from agent_summary import Summariser
 from agent_turn import (
@@ -227,12 +226,12 @@ class _Agent:
 
     def _look_up(self, call: Mapping[str, Any], state: State) -> ToolMessage:
         """The result of a call of a lookup tool: it reads the thread and needs no journal."""
-        lookup = self.composer.lookups[call["name"]]
-        emit_start(call, lookup.server, lookup.original)
-        text, status = answer(lookup.original, call["args"], state["messages"])
+        composer = self.composer
+        emit_start(call, composer.lookups[call["name"]].server, call["name"])
+        most = composer.result_tokens(state, self._tools_of(state))
+        text, status = composer.look_up(call["name"], call["args"], state, most)
         message = result_of(call, text, status)
-        most = self.composer.result_tokens(state, self._tools_of(state))
-        self.composer.clip(message, most)
+        composer.clip(message, most)
         emit_result(message)
         return message
 

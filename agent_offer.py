@@ -47,13 +47,14 @@ def fit_tools(
     return kept
 
 
-def lookups_beside(names: Collection[str]) -> tuple[Lookup, ...]:
-    """The lookup tools, under names that no other tool has.
+def lookups_beside(names: Collection[str]) -> dict[str, tuple[Lookup, str]]:
+    """The lookup tools by names that no other tool has, each with its own name.
 
     Where a server has a tool of the same name, that one keeps it, and the lookup is `agent__NAME`,
     as tools of two servers with one name are told apart.
     """
-    return tuple(replace(tool, name=_free(tool.name, names)) for tool in TOOLS)
+    free = {_free(tool.name, names): tool for tool in TOOLS}
+    return {name: (replace(tool, name=name), tool.name) for name, tool in free.items()}
 
 
 def _free(name: str, names: Collection[str]) -> str:

@@ -8,13 +8,15 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage, SystemMessage, ToolMessage
 
-from agent_fit import fit, shown_chars
+from agent_fit import CHARS_A_TOKEN, fit, shown_chars
 from agent_offer import Offer, lookups_beside, offer
 from agent_ports import Tool
-from agent_recall import Lookup
+from agent_recall import Lookup, Outcome, answer
 from agent_select import Tokens, select
 from agent_view import SHOWN, Limits, Marks, View, as_shown, last_prompt, render
 from context import PromptTooLong, Window, text_of
+
+LEAST_LOOKUP, MOST_LOOKUP = 400, 4000  # characters of what a lookup gives at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +39,10 @@ class Request:
 
 
 class Composer:
-    """Composes the requests of all threads; `lookups` are the built-in tools by their names."""
+    """Composes the requests of all threads.
+
+    `lookups` are the built-in tools by the names that the model sees.
+    """
 
     def __init__(
         self, window: Window, system_prompt: str, limits: Limits, tool_names: Collection[str]
@@ -45,7 +50,9 @@ class Composer:
         self.window = window
         self.limits = limits
         self.system = SystemMessage(system_prompt)
-        self.lookups: dict[str, Lookup] = {t.name: t for t in lookups_beside(tool_names)}
+        named = lookups_beside(tool_names)
+        self.lookups: dict[str, Lookup] = {name: lookup for name, (lookup, _) in named.items()}
+        self._own_names = {name: own for name, (_, own) in named.items()}
         self._offers: dict[tuple[Any, ...], Offer] = {}
         self._said: set[int] = set()
 
@@ -109,6 +116,13 @@ class Composer:
         """The share of the room that one tool result may take when it arrives."""
         offered = self.offer(tools, lookup=bool(values.get("lookup")))
         return int(self.room(offered) * self.limits.result_share)
+
+    def look_up(
+        self, name: str, args: Mapping[str, Any], values: Mapping[str, Any], most: int
+    ) -> Outcome:
+        """What the lookup that the model knows as `name` says, in about `most` tokens."""
+        chars = min(max(most * CHARS_A_TOKEN, LEAST_LOOKUP), MOST_LOOKUP)
+        return answer(self._own_names[name], args, values["messages"], chars)
 
     def clip(self, message: ToolMessage, tokens: int | None) -> None:
         """Write down in a new result how many characters of it are shown, if not all are."""

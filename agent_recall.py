@@ -6,26 +6,27 @@ Pure functions on the stored messages; both tools only read.
 
 from __future__ import annotations
 
-import json
-import math
 import re
-import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AnyMessage
 
 from agent_clip import clip_result
+from agent_clip_json import dump, parse
+from agent_clip_text import place, shorten
+from agent_grep import Hit, find_lines
+from agent_search import HITS, search
 from agent_turn import handles_of
 from context import text_of
 
 Outcome = tuple[str, Literal["success", "error"]]
 
 READ, SEARCH = "read_result", "search_history"
-_AROUND = 200  # characters of a hit
-_HITS = 8  # hits of a search when no limit is given
-_CONTEXT = 1  # lines before and behind a line found by grep
+_NOTE = 100  # characters kept free for the line that says where a page stands
+_WIDEST = 400  # characters of a line that grep shows
+_AROUND = 1  # lines before and behind a line that grep found
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +45,18 @@ class Lookup:
         return self.name
 
 
-def _object(required: str, **types: str) -> dict[str, Any]:
+def _schema(required: str, **types: str) -> dict[str, Any]:
     properties = {name: {"type": kind} for name, kind in types.items()}
     return {"type": "object", "properties": properties, "required": [required]}
 
 
+# Each word is read by the model in every prompt: 160 tokens of Qwen2.5 for both, 98 of them the
+# frame that any two tools have. `limit` is taken too and not told of.
 TOOLS = (
     Lookup(
         READ,
-        "Rest of a shortened tool result, e.g. handle r7, lines 10-40",
-        _object(
+        "Read a shortened tool result, e.g. r7, whole or only lines 10-40",
+        _schema(
             "handle",
             handle="string",
             lines="string",
@@ -62,20 +65,26 @@ TOOLS = (
             offset="integer",
         ),
     ),
-    Lookup(SEARCH, "Find words in older messages", _object("query", query="string")),
+    Lookup(SEARCH, "Find words in older messages", _schema("query", query="string")),
 )
 
 
 def answer(
     name: str, args: Mapping[str, Any], messages: Sequence[AnyMessage], chars: int = 4000
 ) -> Outcome:
-    """What the tool `name` says to `args`, in at most `chars` characters; never raises."""
+    """What the tool `name` says to `args`, in at most `chars` characters; never raises.
+
+    `messages` are all stored ones of the thread, the turn that asks included. Arguments of the
+    wrong type are read as well as they can be: they come from a model.
+    """
     if name == READ:
         text, status = _read(args, messages, chars)
     elif name == SEARCH:
-        text, status = _search(args, messages, chars)
+        query, limit = str(args.get("query") or ""), _int(args.get("limit"), HITS)
+        text = search(query, messages, limit=limit, chars=chars, own=(READ, SEARCH))
+        status = "success"
     else:
-        text, status = f"There is no tool {name}.", "error"
+        text, status = f"There is no tool {shorten(name, 60)}.", "error"
     return clip_result(text, chars), status
 
 
@@ -84,23 +93,36 @@ def answer(
 
 def _read(args: Mapping[str, Any], messages: Sequence[AnyMessage], chars: int) -> Outcome:
     handles = handles_of(messages)
-    handle = "r" + str(args.get("handle", "")).strip().strip("[]()'\"").lower().lstrip("r")
+    asked = str(args.get("handle") or "")
+    number = re.search(r"\d{1,9}", asked)
+    handle = f"r{int(number[0])}" if number else ""
     if handle not in handles:
-        return _unknown(str(args.get("handle", "")), list(handles)), "error"
+        return _unknown(asked, number and int(number[0]), list(handles)), "error"
     text = text_of(handles[handle].content)
-    if args.get("json_path"):
-        return _by_path(text, str(args["json_path"]), chars)
-    if args.get("grep"):
-        return _grep(text, str(args["grep"]), chars)
-    if args.get("lines"):
-        return _lines(text, str(args["lines"]), chars)
+    if path := str(args.get("json_path") or ""):
+        return _by_path(text, path, chars)
+    # Lines are counted as `clip_result` counts them in what it says of the cut.
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    wanted = str(args.get("lines") or "")
+    span = _span(wanted, len(lines)) if wanted else (1, len(lines))
+    if span is None:
+        return f"lines={shorten(wanted, 40)!r} names none of its {len(lines)} lines.", "error"
+    if grep := str(args.get("grep") or ""):
+        return _grep(lines, span, grep, chars), "success"
+    if wanted:
+        return _lines(lines, span, chars), "success"
     return _page(text, _int(args.get("offset"), 0), _int(args.get("limit"), chars), chars)
 
 
-def _unknown(asked: str, handles: Sequence[str]) -> str:
+def _unknown(asked: str, number: int | None, handles: Sequence[str]) -> str:
+    said = f"There is no result {shorten(asked, 40)!r}" if asked else "A handle is needed"
     if not handles:
-        return f"There is no result {asked[:40]!r}: no tool has run in this conversation yet."
-    return f"There is no result {asked[:40]!r}. There are {handles[0]} to {handles[-1]}."
+        return f"{said}: this conversation has no tool results yet."
+    there = f"{said}. There are {handles[0]} to {handles[-1]}"
+    if number is not None and len(handles) > 1:
+        near = min(handles, key=lambda handle: abs(int(handle[1:]) - number))
+        there += f"; the nearest is {near}"
+    return f"{there}."
 
 
 def _int(value: Any, default: int) -> int:
@@ -111,202 +133,181 @@ def _int(value: Any, default: int) -> int:
 
 
 def _page(text: str, offset: int, limit: int, chars: int) -> Outcome:
-    """`limit` characters from `offset`; a negative offset counts from the end."""
-    start = max(len(text) + offset, 0) if offset < 0 else offset
-    if start >= len(text) > 0:
-        return f"The result has {len(text)} characters; offset {offset} is behind its end.", "error"
-    end = min(start + max(min(limit, chars - 100), 1), len(text))
+    """At most `limit` characters from `offset` on; a negative offset counts from the end."""
+    start = place(text, max(len(text) + offset, 0) if offset < 0 else offset)
+    if offset >= len(text) > 0:
+        return f"The result has {len(text)} characters: none at offset {offset}.", "error"
+    room = chars if start == 0 and len(text) <= chars else chars - _NOTE
+    end = place(text, start + max(min(limit if limit > 0 else chars, room), 1))
+    end = end if end > start else min(start + max(room, 1), len(text))
     if start == 0 and end == len(text):
         return text, "success"
-    note = f"[characters {start} to {end} of {len(text)}"
-    note += f"; goes on at offset {end}]" if end < len(text) else "; this is the end]"
-    return f"{text[start:end]}\n{note}", "success"
+    more = f"; the next is offset {end}" if end < len(text) else "; this is the end"
+    return f"{text[start:end]}\n[characters {start}-{end} of {len(text)}{more}]", "success"
 
 
-def _lines(text: str, wanted: str, chars: int) -> Outcome:
-    lines = text.split("\n")
+def _span(wanted: str, count: int) -> tuple[int, int] | None:
+    """First and last line meant by "10-40", "10", "10-", "-40" (the last 40); None if none is."""
     numbers = [int(n) for n in re.findall(r"\d{1,9}", wanted)[:2]]
     if not numbers:
-        return "lines must be like 10-40.", "error"
-    first, last = numbers[0], numbers[-1]
-    if len(numbers) == 1 and "-" in wanted:
-        first, last = (first, len(lines)) if wanted.strip().endswith("-") else (1, first)
-    first, last = max(min(first, last), 1), min(max(first, last), len(lines))
-    if first > len(lines):
-        return f"The result has {len(lines)} lines.", "error"
-    out: list[str] = []
-    room = chars - 80
-    for number in range(first, last + 1):
-        room -= len(lines[number - 1]) + 1
-        if room < 0 and out:
-            last = number - 1
-            break
-        out.append(lines[number - 1])
-    note = f"[lines {first}-{last} of {len(lines)}]"
-    return "\n".join([*out, note]), "success"
+        return None
+    bare = wanted.strip()
+    if len(numbers) == 1 and bare.startswith("-"):
+        return max(count - numbers[0] + 1, 1), count
+    last = count if len(numbers) == 1 and bare[-1] in "-–:+" else numbers[-1]
+    first, last = max(min(numbers[0], last), 1), min(max(numbers[0], last), count)
+    return (first, last) if first <= count else None
 
 
-def _grep(text: str, wanted: str, chars: int) -> Outcome:
-    lines = text.split("\n")
-    low = wanted.casefold()
-    found = [i for i, line in enumerate(lines) if low in line.casefold()]
-    if not found and "|" in low:
-        parts = [part for part in low.split("|") if part]
-        found = [i for i, line in enumerate(lines) if any(p in line.casefold() for p in parts)]
+def _lines(lines: Sequence[str], span: tuple[int, int], chars: int) -> str:
+    """The lines of a span as far as there is room, and where they go on."""
+    first, last = span
+    room, shown = chars - _NOTE, first - 1
+    while shown < last and room - len(lines[shown]) - 1 >= 0:
+        room -= len(lines[shown]) + 1
+        shown += 1
+    if shown < first:  # not even one line has room
+        offset = sum(len(line) + 1 for line in lines[: first - 1])
+        piece = lines[first - 1][: place(lines[first - 1], max(room - 40, 1))]
+        length = len(lines[first - 1])
+        note = f"line {first} has {length} characters; the next is offset {offset + len(piece)}"
+        return f"{piece}\n[{note}]"
+    more = f"; the next is line {shown + 1}" if shown < last else ""
+    return "\n".join([*lines[first - 1 : shown], f"[lines {first}-{shown} of {len(lines)}{more}]"])
+
+
+def _grep(lines: Sequence[str], span: tuple[int, int], wanted: str, chars: int) -> str:
+    """The lines of a span that have `wanted`, each with its number and the lines around it."""
+    first, last = span
+    found = {first - 1 + i: at for i, at in find_lines(lines[first - 1 : last], wanted)}
     if not found:
-        return f"No line of the result has {wanted[:80]!r}; it has {len(lines)} lines.", "success"
-    near = sorted({j for i in found for j in range(i - _CONTEXT, i + _CONTEXT + 1)})
-    hits = set(found)
-    out = [f"[{len(found)} of {len(lines)} lines]"]
-    room = chars - len(out[0]) - 60
-    for number in near:
-        if not 0 <= number < len(lines):
-            continue
-        sign = ":" if number in hits else "-"
-        line = f"{number + 1}{sign} {_window(lines[number], low)}"
-        room -= len(line) + 1
-        if room < 0:
-            out.append("[… more lines found …]")
+        return f"None of the {len(lines)} lines has {shorten(wanted, 80)!r}."
+    hits: list[Hit] = sorted(found.items())
+    out = [f"[{len(hits)} of {len(lines)} lines]"]
+    room, behind = chars - _NOTE, -1
+    for index, _ in hits:
+        near = range(max(index - _AROUND, behind + 1), min(index + _AROUND + 1, len(lines)))
+        rows = [f"{i + 1}{':' if i in found else '-'} {_row(lines[i], found.get(i))}" for i in near]
+        room -= sum(len(row) + 1 for row in rows)
+        if room < 0 and len(out) > 1:
+            out.append(f"[the next is line {max(index - _AROUND, behind + 1) + 1}]")
             break
-        out.append(line)
-    return "\n".join(out), "success"
+        out.extend(rows)
+        behind = max(behind, near[-1] if near else behind)
+    return "\n".join(out)
 
 
-def _window(line: str, word: str) -> str:
-    """A long line around the word that was found in it."""
-    if len(line) <= 2 * _AROUND:
-        return line
-    at = max(line.casefold().find(word), 0)
-    start = max(at - _AROUND // 2, 0)
-    return f"{'…' if start else ''}{line[start : start + _AROUND]}…"
+def _row(line: str, column: int | None) -> str:
+    """A line that grep shows; of a long one the part around what was found."""
+    if column is None or len(line) <= _WIDEST:
+        return shorten(line, _WIDEST // 2 if column is None else _WIDEST)
+    start = place(line, max(column - _WIDEST // 4, 0))
+    end = place(line, start + _WIDEST)
+    return f"{'…' if start else ''}{line[start:end]}{'…' if end < len(line) else ''}"
 
 
-_STEP = re.compile(r"\.?([^.\[\]]{1,200})|\[(-?\d{1,9})\]|\[['\"]([^'\"]{0,200})['\"]\]|\[\*\]")
+# -- a path into JSON -----------------------------------------------------------------------------
+
+_STEP = re.compile(
+    r"\.\.(?P<deep>[^.\[\]()?@=]{1,200})"
+    r"|\[\?\(?@\.(?P<where>[^=\]<>! ]{1,100}) ?==? ?(?P<is>[^\]]{1,200}?)\)?\]"
+    r"|\[(?P<index>-?\d{1,9})\]|\[(?P<from>-?\d{0,9}):(?P<to>-?\d{0,9})\]|(?P<all>\[\*?\]|\.\*)"
+    r"|\[(?P<quote>['\"])(?P<quoted>[^'\"]{0,200})(?P=quote)\]|\.?(?P<key>[^.\[\]]{1,200})"
+)
+_DEEPEST = 40  # levels that `..name` goes down
 
 
 def _by_path(text: str, path: str, chars: int) -> Outcome:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return "The result is not JSON; use lines or grep.", "error"
+    value = parse(text)
+    if value is None:
+        return "The result is not JSON: json_path finds nothing, grep and lines do.", "error"
+    path, many = path.strip(), False
     at = 1 if path.startswith("$") else 0
     while at < len(path):
         step = _STEP.match(path, at)
         if step is None:
             return f"The path cannot be read at {path[at : at + 20]!r}.", "error"
         try:
-            value = _step(value, step)
-        except (KeyError, IndexError, TypeError):
-            return f"There is nothing at {path[: step.end()][:100]}: {_has(value)}.", "error"
+            value, many = _in_each(value, step) if many else _step(value, step)
+        except (LookupError, TypeError, ValueError):
+            said = shorten(path[: step.end()], 100)
+            return f"Nothing at {said!r}. {_outline(value)}", "error"
         at = step.end()
-    out = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    out = value if isinstance(value, str) else dump(value)
     return clip_result(out, chars), "success"
 
 
-def _step(value: Any, step: re.Match[str]) -> Any:
-    if step[2] is not None:
-        return value[int(step[2])]
-    key = step[1] if step[1] is not None else step[3]
-    if key is None:
-        return list(value)
-    if isinstance(value, list) and not key.isdigit():
-        return [row[key] for row in value if isinstance(row, dict) and key in row]
-    return value[int(key)] if isinstance(value, list) else value[key]
+def _in_each(values: list[Any], step: re.Match[str]) -> tuple[Any, bool]:
+    """The step taken from each of several values, as far as it can be."""
+    out: list[Any] = []
+    for value in values:
+        try:
+            found, many = _step(value, step)
+        except (LookupError, TypeError, ValueError):
+            continue
+        out += found if many else [found]
+    if not out:
+        raise LookupError
+    return out, True
 
 
-def _has(value: Any) -> str:
-    if isinstance(value, dict):
-        return "there are " + ", ".join(list(value)[:20])
-    if isinstance(value, list):
-        return f"there are {len(value)} items"
-    return "there is a plain value"
+def _step(value: Any, step: re.Match[str]) -> tuple[Any, bool]:
+    """The value one step further, and whether it is now several of which each goes on."""
+    if step["deep"]:
+        return _deep(value, step["deep"], _DEEPEST), True
+    if step["where"]:
+        wanted = step["is"].strip("'\" ")
+        return [row for row in _rows(value) if str(row.get(step["where"])) == wanted], True
+    if step["index"]:
+        return _list(value)[int(step["index"])], False
+    if step["from"] is not None:
+        first, last = (int(n) if n.strip("-") else None for n in (step["from"], step["to"]))
+        return _list(value)[first:last], True
+    if step["all"]:
+        return (list(value.values()) if isinstance(value, dict) else _list(value)), True
+    key = step["key"] if step["key"] is not None else step["quoted"]
+    return _of_list(value, key) if isinstance(value, list) else (value[key], False)
 
 
-# -- search_history -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """One text that can be found: the turn's number, who said it, and the handle of a result."""
-
-    turn: int
-    who: str
-    text: str
-
-
-def _search(args: Mapping[str, Any], messages: Sequence[AnyMessage], chars: int) -> Outcome:
-    query = str(args.get("query", ""))
-    terms = _terms(query)
-    if not terms:
-        return "The query has no words.", "error"
-    places = list(_places(messages))
-    folded = [_fold(place.text) for place in places]
-    found: dict[int, float] = {}
-    for term in terms:
-        at = [i for i, text in enumerate(folded) if term in text]
-        weight = math.log(1 + len(places) / (len(at) or 1))
-        for i in at:
-            found[i] = found.get(i, 0.0) + weight
+def _of_list(value: list[Any], key: str) -> tuple[Any, bool]:
+    """An item by number, how many there are, or the member of that name of each item."""
+    if key.lstrip("-").isdigit():
+        return value[int(key)], False
+    if key in ("length", "length()", "#"):
+        return len(value), False
+    found = [row[key] for row in _rows(value) if key in row]
     if not found:
-        return f"Nothing in this conversation has {query[:80]!r}.", "success"
-    best = sorted(found, key=lambda i: (-found[i], -i))
-    limit = max(_int(args.get("limit"), _HITS), 1)
-    out: list[str] = []
-    room = chars - 60
-    for i in best[:limit]:
-        line = f"turn {places[i].turn}, {places[i].who}: {_passage(places[i].text, terms)}"
-        room -= len(line) + 1
-        if room < 0 and out:
-            break
-        out.append(line)
-    if len(out) < len(best):
-        out.append(f"[{len(out)} of {len(best)} hits]")
-    return "\n".join(out), "success"
+        raise KeyError(key)
+    return found, True
 
 
-def _terms(query: str) -> list[str]:
-    """Phrases in quotes and single words, folded, each once."""
-    phrases = re.findall(r'"([^"]{1,200})"', query)
-    rest = re.sub(r'"[^"]{1,200}"', " ", query)
-    words = [word.strip(".,;:!?()'\"") for word in rest.split()]
-    return list(dict.fromkeys(t for t in map(_fold, [*phrases, *words]) if t.strip()))[:32]
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError
+    return value
 
 
-def _fold(text: str) -> str:
-    """Small letters without accents."""
-    if text.isascii():
-        return text.lower()
-    parts = unicodedata.normalize("NFKD", text.casefold())
-    return "".join(c for c in parts if not unicodedata.combining(c))
+def _rows(value: Any) -> list[dict[str, Any]]:
+    return [row for row in _list(value) if isinstance(row, dict)]
 
 
-def _places(messages: Sequence[AnyMessage]) -> Iterator[_Place]:
-    """All texts of the conversation but the newest prompt, which asks and does not answer."""
-    handles = {id(m): handle for handle, m in handles_of(messages).items()}
-    newest = max((i for i, m in enumerate(messages) if isinstance(m, HumanMessage)), default=-1)
-    turn = 0
-    for index, message in enumerate(messages):
-        text = text_of(message.content)
-        if isinstance(message, HumanMessage):
-            turn += 1
-            if index != newest:
-                yield _Place(turn, "user", text)
-        elif isinstance(message, ToolMessage):
-            if message.name not in (READ, SEARCH):
-                yield _Place(turn, f"result {handles.get(id(message), '')}".strip(), text)
-        elif isinstance(message, AIMessage):
-            if text:
-                yield _Place(turn, "assistant", text)
-            for call in message.tool_calls:
-                if call["name"] not in (READ, SEARCH):
-                    args = json.dumps(call["args"], ensure_ascii=False, default=str)
-                    yield _Place(turn, "call", f"{call['name']} {args}")
+def _deep(value: Any, key: str, levels: int) -> list[Any]:
+    found: list[Any] = []
+    if levels and isinstance(value, dict):
+        found += [value[key]] if key in value else []
+        value = list(value.values())
+    if levels and isinstance(value, list):
+        for item in value:
+            found += _deep(item, key, levels - 1)
+    return found
 
 
-def _passage(text: str, terms: Sequence[str]) -> str:
-    """Some 200 characters around the place where the first of the terms stands."""
-    folded = _fold(text)
-    at = min((at for t in terms if (at := folded.find(t)) >= 0), default=0)
-    start = max(at - _AROUND // 2, 0)
-    piece = " ".join(text[start : start + _AROUND].split())
-    return f"{'…' if start else ''}{piece}{'…' if start + _AROUND < len(text) else ''}"
+def _outline(value: Any) -> str:
+    """What is there instead, for the next try."""
+    if isinstance(value, dict):
+        more = f" and {len(value) - 20} more" if len(value) > 20 else ""
+        return f"There are the keys {', '.join(shorten(k, 40) for k in list(value)[:20])}{more}."
+    if isinstance(value, list):
+        first = f" Item 0: {_outline(value[0])}" if value and isinstance(value[0], dict) else ""
+        return f"There is a list of {len(value)} items.{first}"
+    return f"There is {shorten(dump(value), 60)}."
