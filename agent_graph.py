@@ -1,23 +1,23 @@
 """The agent: state, nodes and edges of the graph that runs one turn of a thread.
 
-    START -> router -> agent -> END
-                       |   ^
-                 calls |   | none open
-                       v   |
-                     collect -> approve
-                       ^  |        |
-                       |  v        v
-                       tools <-----+ (by way of collect)
+    START -> router -> maintain? -> agent -> END
+                                    |   ^
+                              calls |   | none open
+                                    v   |
+                                  collect -> approve
+                                    ^  |        |
+                                    |  v        v
+                                    tools <-----+ (by way of collect)
 
 The graph is handed all it works with and finds nothing itself. `collect` looks at the calls of the
 last message that have no result yet, in order: a run of calls that need no asking goes to `tools`
 at once, one task each, so that what has finished is not run again after a crash; the first that
-needs asking sends all that do to `approve`, which asks once and runs nothing.
+needs asking sends all that do to `approve`, which asks once and runs nothing. `maintain` runs
+where the view has passed its high-water mark, and makes it short again.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypedDict
@@ -29,9 +29,25 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Send, interrupt
 
+from agent_calls import (
+    RESULT_LOST,
+    full_name,
+    granted_in,
+    not_allowed,
+    question_of,
+    refusal,
+    why_asked,
+    without_tool,
+    yes_to_call,
+    yes_to_tool,
+)
+from agent_ledger import Ledger
+from agent_maintain import Maintainer, is_due
 from agent_messages import messages_channel
-from agent_ports import Journal, Model, Policy, Repair, Router, Run, Seal, Tool
-from agent_reply import Asker, Limits, emit, emit_result, emit_usage
+from agent_ports import Journal, Model, Policy, Repair, Router, Seal, Tool
+from agent_prompt import Composer
+from agent_reply import Asker, emit, emit_notice, emit_result, emit_start, emit_usage
+from agent_summary import Summariser
 from agent_turn import (
     BAD_REPLIES,
     answer_of,
@@ -42,19 +58,16 @@ from agent_turn import (
     is_looping,
     open_calls,
     result_of,
+    route_before,
     split_calls,
     steps_of,
 )
+from agent_view import Limits
 from context import Window, text_of
 
 # Where the answers to an approval stand in the configuration of a run, by call id, each with what
 # was shown. LangGraph keeps configuration out of the checkpoint where its name begins like this.
 ANSWERS = "__answers"
-RESULT_LOST = "[it ran; its result was lost]"
-UNKNOWN_OUTCOME = (
-    "The program was interrupted while this call ran. Whether it was carried out is unknown. "
-    "It was not run again."
-)
 
 
 class State(TypedDict, total=False):
@@ -66,7 +79,13 @@ class State(TypedDict, total=False):
     summary_upto: str  # id of the last message that is folded
     facts: list[str]  # what the summary lost and must survive
     compacted_upto: str  # id of the last message whose older results are stubs
+    stubbed_upto: str  # id of a result up to which all are stubs, of whatever turn
     pinned: list[str]  # handles of results that stay whole
+    cuts: dict[str, int]  # message id -> characters of it that are shown; see `agent_view.Marks`
+    nudged: list[str]  # ids of results behind which the model is asked for its answer
+    lookup: bool  # something is not shown whole: the lookup tools are in the prompt
+    unsummarised: str  # id of the last message when a summary was asked for and not usable
+    former: dict[str, Any]  # these marks before the last compaction, to undo it
     decisions: dict[str, str]  # call id -> the mark of a yes to it
     unknown: dict[str, int]  # ids of writes that may have run -> how often they were started
     ran: dict[str, str]  # `call_key` of writes that ran on a course that was left -> when
@@ -81,6 +100,9 @@ class _Agent:
     """The nodes, over the collaborators that they share."""
 
     asker: Asker
+    maintainer: Maintainer
+    composer: Composer
+    ledger: Ledger
     tools: Mapping[str, Tool]
     routes: Mapping[str, Sequence[str]]
     route: Router
@@ -88,39 +110,58 @@ class _Agent:
     repair: Repair
     journal: Journal
     seal: Seal
-    max_steps: int
 
     async def router(self, state: State) -> State:
         name, usage = await self.route(state["messages"], state.get("route", ""))
+        if usage:
+            self.ledger.side_call("router")
         emit_usage(usage)
         emit(event="route", name=name)
         return {"route": name, "decisions": {}, "unknown": {}}
 
-    async def agent(self, state: State) -> State:
+    def next_of_router(self, state: State) -> Literal["maintain", "agent"]:
+        return "maintain" if is_due(state, self._tools_of(state), self.composer) else "agent"
+
+    async def maintain(self, state: State, config: RunnableConfig) -> dict[str, Any]:
+        last_route = route_before(state["messages"], state.get("route", ""))
+        outcome = await self.maintainer.maintain(
+            state,
+            self._tools_of(state),
+            thread=config["configurable"]["thread_id"],
+            before=self._tools_of({"route": last_route}),
+            say=lambda text: emit_notice(text, "info"),
+        )
+        for usage in outcome.usage:
+            emit_usage(usage)
+        emit_notice(outcome.notice, "info")
+        return outcome.update
+
+    async def agent(self, state: State, config: RunnableConfig) -> dict[str, Any]:
         turn = current_turn(state["messages"])
-        why = self._why_last(turn)
-        reply = await self.asker.reply(state["messages"], self._tools_of(state), last=bool(why))
+        why, tools = self._why_last(turn), self._tools_of(state)
+        thread = config["configurable"]["thread_id"]
+        reply, update = await self.asker.reply(state, tools, last=bool(why), thread=thread)
         reply.additional_kwargs["route"] = state.get("route", "")
         if why:
-            return {"messages": [closing(reply, why)]}
-        reply = self.repair(reply, self._tools_of(state))
+            return {**update, "messages": [closing(reply, why)]}
+        reply = self.repair(reply, [*tools, *self.composer.lookups.values()])
         if not reply.tool_calls and not reply.invalid_tool_calls:
-            return {"messages": [answer_of(reply)]}
+            return {**update, "messages": [answer_of(reply)]}
         reply, refused = split_calls(reply, state["messages"])
         if reply.additional_kwargs.get("bad_calls") and bad_in_a_row(turn) + 1 >= BAD_REPLIES:
             error = f"The model wrote no usable tool call. {text_of(refused[-1].content)}"
-            return {"messages": [closing(reply, "error", error)]}
+            return {**update, "messages": [closing(reply, "error", error)]}
         for message in refused:
             emit_result(message)
-        return {"messages": [reply, *refused]}
+        return {**update, "messages": [reply, *refused]}
 
     def _why_last(self, turn: Sequence[AnyMessage]) -> str:
-        """Why this model call must be the last of the turn; empty while it need not."""
-        if steps_of(turn) >= self.max_steps:
+        """Why the next model call must be the last of the turn; empty while it need not."""
+        if steps_of(turn) >= self.composer.limits.max_steps:
             return "step_limit"
         return "loop" if is_looping(turn) else ""
 
-    def _tools_of(self, state: State) -> Sequence[Tool]:
+    def _tools_of(self, state: Mapping[str, Any]) -> Sequence[Tool]:
         names = self.routes.get(state.get("route", ""), ())
         return [self.tools[name] for name in names if name in self.tools]
 
@@ -129,38 +170,67 @@ class _Agent:
     ) -> Command[Literal["tools", "approve", "agent", "collect"]]:
         thread = config["configurable"]["thread_id"]
         message_id, calls = open_calls(state["messages"])
-        granted = _granted(state)
+        granted = granted_in(state)
+        most = self.composer.result_tokens(state, self._tools_of(state))
         ready: list[Send] = []
         for call in calls:
+            if call["name"] in self.composer.lookups and not ready:
+                return Command(goto="collect", update={"messages": [self._look_up(call, state)]})
             tool = self.tools.get(call["name"])
+            if call["name"] in self.composer.lookups:
+                return Command(goto=ready)
             if tool is None:
                 run = await self.journal.find(thread, message_id, call["id"])
-                return Command(goto="collect", update={"messages": [_gone(call, run)]})
+                return Command(goto="collect", update={"messages": [without_tool(call, run)]})
             verdict = self._verdict(call, tool, (thread, message_id), granted)
             if verdict == "deny":
                 text = "Not run: the user's rules forbid this call. It is not a failure."
-                return Command(goto="collect", update={"messages": [_refuse(call, text, "denied")]})
+                return Command(goto="collect", update={"messages": [refusal(call, text, "denied")]})
             if verdict == "ask":
                 return Command(goto=ready or "approve")
-            task = Send("tools", {"call": call, "message_id": message_id, "granted": granted})
+            task = {"call": call, "message_id": message_id, "granted": granted, "most": most}
             if not tool.read_only:  # runs alone, so that what stands behind it sees its effect
-                return Command(goto=ready or [task])
-            ready.append(task)
-        return Command(goto=ready or "agent")
+                return Command(goto=ready or [Send("tools", task)])
+            ready.append(Send("tools", task))
+        if ready:
+            return Command(goto=ready)
+        return Command(goto="agent", update=self._nudge(state))
+
+    def _nudge(self, state: State) -> State:
+        """Before the last model call of a turn: a line behind the last result that says so."""
+        messages, nudged = state["messages"], state.get("nudged", [])
+        if not self._why_last(current_turn(messages)) or messages[-1].id in nudged:
+            return {}
+        return {"nudged": [*nudged, messages[-1].id or ""]}
+
+    def _look_up(self, call: Mapping[str, Any], state: State) -> ToolMessage:
+        """The result of a call of a lookup tool: it reads the thread and needs no journal."""
+        composer = self.composer
+        emit_start(call, composer.lookups[call["name"]].server, call["name"])
+        most = composer.result_tokens(state, self._tools_of(state))
+        text, status = composer.look_up(call["name"], call["args"], state, most)
+        message = result_of(call, text, status)
+        composer.clip(message, most)
+        emit_result(message)
+        return message
 
     def _verdict(
-        self, call: Mapping[str, Any], tool: Tool, place: tuple[str, str], granted: State
+        self,
+        call: Mapping[str, Any],
+        tool: Tool,
+        place: tuple[str, str],
+        granted: Mapping[str, Any],
     ) -> Literal["allow", "ask", "deny"]:
         """What becomes of `call` in the message at `place` (thread, message id)."""
         yes = granted["decisions"].get(call["id"], "")
         starts = granted["unknown"].get(call["id"], 0)
-        if self.seal.holds(yes, *_yes_to_call(call, tool, place, starts)):
+        if self.seal.holds(yes, *yes_to_call(call, tool, place, starts)):
             return "allow"
         if starts:
             return "ask"
-        name = _full_name(tool)
+        name = full_name(tool)
         mark = granted["allowed"].get(name, "")
-        allowed = [name] if self.seal.holds(mark, *_yes_to_tool(tool, place[0])) else []
+        allowed = [name] if self.seal.holds(mark, *yes_to_tool(tool, place[0])) else []
         verdict = self.policy(tool, call["args"], allowed)
         is_again = not tool.read_only and call_key(call) in granted["ran"]
         return "ask" if verdict == "allow" and is_again else verdict
@@ -174,11 +244,11 @@ class _Agent:
         thread = config["configurable"]["thread_id"]
         answers: Mapping[str, Any] = config["configurable"].get(ANSWERS) or {}
         message_id, calls = open_calls(state["messages"])
-        place, granted = (thread, message_id), _granted(state)
+        place, granted = (thread, message_id), granted_in(state)
         unknown, ran = granted["unknown"], dict(granted["ran"])
         known = [(call, tool) for call in calls if (tool := self.tools.get(call["name"]))]
         asked = [pair for pair in known if self._verdict(*pair, place, granted) == "ask"]
-        pending = [_pending(call, tool, granted) for call, tool in asked]
+        pending = [question_of(call, tool, granted) for call, tool in asked]
         if asked:
             interrupt({"kind": "approval", "message_id": message_id, "calls": pending})
         if any(answers[p["call_id"]]["shown"] != p for p in pending if p["call_id"] in answers):
@@ -189,13 +259,14 @@ class _Agent:
         for call, tool in known:
             answer = answers.get(call["id"], {"approve": call["id"] not in asked_ids})
             if not answer["approve"]:  # also of a call that would not be asked about any more
-                refused.append(_no(call, _why(call, granted), str(answer.get("reason") or "")))
+                reason = str(answer.get("reason") or "")
+                refused.append(not_allowed(call, why_asked(call, granted), reason))
             elif call["id"] in asked_ids:
-                yes = _yes_to_call(call, tool, place, unknown.get(call["id"], 0))
+                yes = yes_to_call(call, tool, place, unknown.get(call["id"], 0))
                 decisions[call["id"]] = self.seal.sign(*yes)
                 ran.pop(call_key(call), None)
                 if answer["scope"] == "thread":
-                    allowed[_full_name(tool)] = self.seal.sign(*_yes_to_tool(tool, thread))
+                    allowed[full_name(tool)] = self.seal.sign(*yes_to_tool(tool, thread))
         update = {"messages": refused, "decisions": decisions, "allowed": allowed, "ran": ran}
         return Command(goto="collect", update=update)
 
@@ -216,88 +287,13 @@ class _Agent:
                 return {"messages": [result_of(call, run.result or RESULT_LOST, run.outcome)]}
             return {"unknown": {**granted["unknown"], call["id"]: run.starts}}
         await self.journal.begin(*key, tool.name, is_write)
-        emit(
-            event="start",
-            call_id=call["id"],
-            name=call["name"],
-            server=tool.server,
-            tool=tool.original,
-            args=call["args"],
-        )
+        emit_start(call, tool.server, tool.original)
         text, status = await tool(call["args"])
         await self.journal.end(*key, status, text if is_write else None)
         message = result_of(call, text, status)
+        self.composer.clip(message, task.get("most"))
         emit_result(message)
         return {"messages": [message]}
-
-
-def _granted(state: State) -> State:
-    """The part of the state that says what was allowed; a task carries it along."""
-    return {
-        "decisions": state.get("decisions", {}),
-        "unknown": state.get("unknown", {}),
-        "allowed": state.get("allowed", {}),
-        "ran": state.get("ran", {}),
-    }
-
-
-def _full_name(tool: Tool) -> str:
-    return f"{tool.server}/{tool.original}"
-
-
-def _yes_to_call(
-    call: Mapping[str, Any], tool: Tool, place: tuple[str, str], starts: int
-) -> tuple[str, ...]:
-    """What a yes to a call is marked over: it counts for the starts of it that were known."""
-    args = json.dumps(call["args"], sort_keys=True)
-    return ("run", *place, call["id"], _full_name(tool), tool.identity, args, str(starts))
-
-
-def _yes_to_tool(tool: Tool, thread: str) -> tuple[str, ...]:
-    """What a yes to a tool for the rest of the thread is marked over."""
-    return ("allow", thread, _full_name(tool), tool.identity)
-
-
-def _why(call: Mapping[str, Any], granted: State) -> Literal["write", "unknown_outcome", "ran"]:
-    """Why `call` is asked about, if it is."""
-    if call_key(call) in granted["ran"]:
-        return "ran"
-    return "unknown_outcome" if call["id"] in granted["unknown"] else "write"
-
-
-def _pending(call: Mapping[str, Any], tool: Tool, granted: State) -> dict[str, Any]:
-    return {
-        "call_id": call["id"],
-        "name": call["name"],
-        "server": tool.server,
-        "tool": tool.original,
-        "args": call["args"],
-        "why": _why(call, granted),
-    }
-
-
-def _gone(call: Mapping[str, Any], run: Run | None) -> ToolMessage:
-    """The result of a call whose tool is not there (any more)."""
-    if run and run.is_write and run.outcome is None:
-        return _no(call, "unknown_outcome", "")
-    if run and run.is_write and run.outcome is not None:
-        return result_of(call, run.result or RESULT_LOST, run.outcome)
-    text = f"The tool {call['name']} is not there any more; its server may be down."
-    return _refuse(call, text, "error")
-
-
-def _refuse(call: Mapping[str, Any], text: str, outcome: str) -> ToolMessage:
-    message = result_of(call, text, outcome)
-    emit_result(message)
-    return message
-
-
-def _no(call: Mapping[str, Any], why: str, reason: str) -> ToolMessage:
-    """The result of a call that a person did not allow, in words that a small model can follow."""
-    if why == "unknown_outcome":
-        return _refuse(call, UNKNOWN_OUTCOME, "unknown")
-    text = "The user did not allow this call; it was not run. This is no failure: do not repeat it."
-    return _refuse(call, f"{text} Reason: {reason}" if reason else text, "denied")
 
 
 # -- wiring ---------------------------------------------------------------------------------------
@@ -316,6 +312,7 @@ def build_graph(
     window: Window,
     system_prompt: str,
     limits: Limits | None = None,
+    ledger: Ledger | None = None,
     checkpointer: BaseCheckpointSaver[str] | None = None,
     state: type[Any] = State,
 ) -> CompiledStateGraph[Any, None, Any, Any]:
@@ -323,18 +320,31 @@ def build_graph(
 
     `state` is for another way to store the same values: a benchmark compares two.
     """
-    limits = limits or Limits()
-    by_name = {tool.name: tool for tool in tools}
-    asker = Asker(model, window, system_prompt, limits)
-    agent = _Agent(asker, by_name, routes, route, policy, repair, journal, seal, limits.max_steps)
+    composer = Composer(window, system_prompt, limits or Limits(), [tool.name for tool in tools])
+    ledger = ledger or Ledger()
+    agent = _Agent(
+        asker=Asker(model, composer, ledger),
+        maintainer=Maintainer(composer, Summariser(model, composer, ledger)),
+        composer=composer,
+        ledger=ledger,
+        tools={tool.name: tool for tool in tools},
+        routes=routes,
+        route=route,
+        policy=policy,
+        repair=repair,
+        journal=journal,
+        seal=seal,
+    )
     graph = StateGraph(state)
     graph.add_node("router", agent.router, input_schema=state)
+    graph.add_node("maintain", agent.maintain, input_schema=state)
     graph.add_node("agent", agent.agent, input_schema=state)
     graph.add_node("collect", agent.collect, input_schema=state)
     graph.add_node("approve", agent.approve, input_schema=state)
     graph.add_node("tools", agent.run_tool)  # type: ignore[arg-type]  # its input is a task of Send
     graph.add_edge(START, "router")
-    graph.add_edge("router", "agent")
+    graph.add_conditional_edges("router", agent.next_of_router, ["maintain", "agent"])
+    graph.add_edge("maintain", "agent")
     graph.add_conditional_edges("agent", _next_of_agent, {"collect": "collect", END: END})
     graph.add_edge("tools", "collect")
     return graph.compile(checkpointer=checkpointer)

@@ -9,24 +9,29 @@ from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.messages.ai import UsageMetadata
 
 
-class Tool(Protocol):
-    """A tool as the graph needs it; calling it never raises but for a cancellation.
-
-    `identity` is of the very server behind `server`: another program or address has another one.
-    """
+class Described(Protocol):
+    """What a prompt says of a tool."""
 
     @property
     def name(self) -> str: ...
     @property
     def server(self) -> str: ...
     @property
-    def original(self) -> str: ...
-    @property
-    def identity(self) -> str: ...
-    @property
     def description(self) -> str: ...
     @property
     def schema(self) -> Mapping[str, Any]: ...
+
+
+class Tool(Described, Protocol):
+    """A tool as the graph needs it; calling it never raises but for a cancellation.
+
+    `identity` is of the very server behind `server`: another program or address has another one.
+    """
+
+    @property
+    def original(self) -> str: ...
+    @property
+    def identity(self) -> str: ...
     @property
     def read_only(self) -> bool: ...
 
@@ -100,4 +105,4 @@ class Router(Protocol):
 
 
 Policy = Callable[[Tool, Mapping[str, Any], Sequence[str]], Literal["allow", "ask", "deny"]]
-Repair = Callable[[AIMessage, Sequence[Tool]], AIMessage]
+Repair = Callable[[AIMessage, Sequence[Described]], AIMessage]

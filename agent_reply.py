@@ -1,4 +1,4 @@
-"""One reply of the model: the view that fits, the call, and what is said of it in the stream."""
+"""One reply of the model: the request that fits, the call, and what is said of it in the stream."""
 
 from __future__ import annotations
 
@@ -6,30 +6,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
 from langgraph.config import get_stream_writer
 
+from agent_ledger import Ledger
 from agent_ports import Model, Tool
+from agent_prompt import Composer
 from agent_sent import SENT, basis_of, digest, facts_of, key_of
-from agent_turn import with_last_call
-from context import View, Window, build_view, text_of
+from agent_view import Limits as Limits
+from context import text_of
 
-SHORTER = 0.7  # part of the room that a prompt gets after the server refused one as too long
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """`max_steps` is model calls a turn; `keep_turns` and `keep_chars` are those of `compact`."""
-
-    max_steps: int = 12
-    keep_turns: int = 2
-    keep_chars: int = 200
+SHORTER = 0.7  # part of the room that messages get after the server refused a prompt as too long
 
 
 def emit(**event: Any) -> None:
     """Put an event into the graph's custom stream; `event` names its kind."""
     get_stream_writer()(event)
+
+
+def emit_start(call: Mapping[str, Any], server: str, tool: str) -> None:
+    """Say that `call` runs now: the `tool` of `server`."""
+    emit(
+        event="start",
+        call_id=call["id"],
+        name=call["name"],
+        server=server,
+        tool=tool,
+        args=call["args"],
+    )
 
 
 def emit_result(message: ToolMessage) -> None:
@@ -51,44 +56,14 @@ def emit_usage(usage: UsageMetadata | None) -> None:
         emit(event="usage", input=read, output=written, cached=cached)
 
 
+def emit_notice(text: str, level: Literal["info", "warning"] = "warning") -> None:
+    """Say something that the user should know; nothing where there is nothing to say."""
+    if text:
+        emit(event="notice", text=text, level=level)
+
+
 def _emit_delta(kind: Literal["text", "thinking"], text: str) -> None:
     emit(event=kind, text=text)
-
-
-def _emit_cuts(view: View) -> None:
-    """Say what the model does not see of this turn; what is only older goes without saying."""
-    if view.dropped_turns:
-        text = f"The {view.dropped_turns} oldest turns do not fit the context and are left out."
-        emit(event="notice", text=text)
-    if view.cut:
-        emit(event="notice", text="The prompt is longer than the context: its middle is cut out.")
-
-
-def function_of(tool: Tool) -> dict[str, Any]:
-    """The tool as the chat API takes it."""
-    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.schema)}
-    return {"type": "function", "function": function}
-
-
-def fit_tools(
-    tools: Sequence[Mapping[str, Any]], window: Window, max_tools: int | None = None
-) -> tuple[list[Mapping[str, Any]], int]:
-    """The first tools whose schemas fit the tool room, and how many were left out."""
-    kept: list[Mapping[str, Any]] = []
-    for tool in tools[:max_tools]:
-        if window.tool_tokens([*kept, tool]) > window.tool_room:
-            continue  # one that is too large must not take the place of those behind it
-        kept.append(tool)
-    return kept, len(tools) - len(kept)
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """The messages that go to the model, system prompt first, and their tokens with the tools."""
-
-    messages: list[AnyMessage]
-    view: View
-    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,50 +71,57 @@ class Asker:
     """Asks the model for a reply to a thread, with a prompt that fits the window."""
 
     model: Model
-    window: Window
-    system_prompt: str
-    limits: Limits
+    composer: Composer
+    ledger: Ledger
 
     async def reply(
-        self, messages: Sequence[AnyMessage], tools: Sequence[Tool], *, last: bool
-    ) -> AIMessage:
-        """The reply to the stored `messages`. With `last` it is to be an answer, not a call.
+        self, values: Mapping[str, Any], tools: Sequence[Tool], *, last: bool, thread: str
+    ) -> tuple[AIMessage, dict[str, Any]]:
+        """The reply to the state `values`, and what else goes into the state.
 
-        A prompt that the server refuses as too long is followed by one shorter prompt, an empty
-        reply by one more call. Raises `PromptTooLong` and what the model raises.
+        With `last` it is to be an answer, not a call. A prompt that the server refuses as too long
+        is followed by one shorter prompt, an empty reply by one more call. Raises `PromptTooLong`
+        and what the model raises.
         """
-        functions, left_out = fit_tools([function_of(tool) for tool in tools], self.window)
-        if left_out:
-            emit(event="notice", text=f"{left_out} tools do not fit the context: left out.")
-        choice = "none" if last and functions else None
+        choice = "none" if last else None
         try:
-            reply = await self._ask(messages, functions, choice, 1.0)
+            reply, update = await self._ask(values, tools, choice, thread)
         except self.model.overflow:
-            emit(event="notice", text="The prompt was too long for the model; a shorter one goes.")
-            reply = await self._ask(messages, functions, choice, SHORTER)
+            emit_notice("The prompt was too long for the model; a shorter one goes.")
+            reply, update = await self._ask(values, tools, choice, thread, part=SHORTER)
         if not (reply.additional_kwargs.get("raw_tool_calls") or text_of(reply.content).strip()):
-            reply = await self._ask(messages, functions, choice, 1.0)
+            reply, more = await self._ask({**values, **update}, tools, choice, thread)
+            update |= more
         if reply.response_metadata.get("finish_reason") == "length" and reply.content:
-            emit(event="notice", text=f"The reply was cut at {self.window.reply} tokens.")
-        return reply
+            emit_notice(f"The reply was cut at {self.composer.window.reply} tokens.")
+        return reply, update
 
     async def _ask(
         self,
-        messages: Sequence[AnyMessage],
-        functions: Sequence[Mapping[str, Any]],
+        values: Mapping[str, Any],
+        tools: Sequence[Tool],
         choice: str | None,
-        part: float,
-    ) -> AIMessage:
-        """One model call with the view in `part` of the room."""
-        window = self.window
-        request = self.compose(messages, functions, last=choice == "none", part=part)
-        _emit_cuts(request.view)
-        basis = basis_of(self.system_prompt, functions, window, self.limits)
+        thread: str,
+        part: float = 1.0,
+    ) -> tuple[AIMessage, dict[str, Any]]:
+        """One model call with the messages in `part` of their room."""
+        window = self.composer.window
+        request = self.composer.compose(values, tools, part=part)
+        for text in request.notices:
+            emit_notice(text)
+        functions = request.offer.functions
+        basis = basis_of(
+            text_of(self.composer.system.content), functions, window, self.composer.limits
+        )
         emit(event="basis", key=key_of(basis), text=basis)
-        facts = facts_of(window, basis, part, last=choice == "none")
+        facts = facts_of(window, basis, part)
+        self.ledger.sent(thread, "turn", request, window)
         try:
             reply = await self.model.reply(
-                request.messages, tools=functions, tool_choice=choice, on_delta=_emit_delta
+                request.messages,
+                tools=functions,
+                tool_choice=choice if functions else None,
+                on_delta=_emit_delta,
             )
         except self.model.overflow as exc:
             length = getattr(exc, "context_length", None)
@@ -148,27 +130,6 @@ class Asker:
         if reply.usage_metadata:
             window.observe(request.tokens, reply.usage_metadata["input_tokens"])
         reply.response_metadata[SENT] = {**facts, "digest": digest(request.messages, functions)}
+        self.ledger.answered(thread, reply)
         emit_usage(reply.usage_metadata)
-        return reply
-
-    def compose(
-        self,
-        messages: Sequence[AnyMessage],
-        functions: Sequence[Mapping[str, Any]],
-        *,
-        last: bool,
-        part: float,
-    ) -> Request:
-        """What goes to the model for the stored `messages`, in `part` of the room."""
-        window = self.window
-        system = SystemMessage(self.system_prompt)
-        fixed = window.tool_tokens(functions) + window.tokens([system])
-        view = build_view(
-            messages,
-            window,
-            room=int((window.room(0) - fixed) * part),
-            keep_turns=self.limits.keep_turns,
-            keep_chars=self.limits.keep_chars,
-        )
-        shown = with_last_call(view.messages) if last else view.messages
-        return Request([system, *shown], view, view.tokens + fixed)
+        return reply, dict(request.update)

@@ -49,10 +49,9 @@ def digest(messages: Sequence[BaseMessage], functions: Sequence[Mapping[str, Any
     return key_of(json.dumps([shown, list(functions)], ensure_ascii=False, default=str))
 
 
-def facts_of(window: Window, basis: str, part: float, *, last: bool) -> dict[str, Any]:
+def facts_of(window: Window, basis: str, part: float) -> dict[str, Any]:
     """What a reply keeps of its request as it goes; its `digest` is added to it.
 
-    `part` is the part of its room that the request may take; `last`: an answer was asked for, and
-    no call.
+    `part` is the part of its room that the request may take.
     """
-    return {"basis": key_of(basis), "scale": window.scale, "part": part, "last": last}
+    return {"basis": key_of(basis), "scale": window.scale, "part": part}

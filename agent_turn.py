@@ -28,15 +28,22 @@ from context import text_of
 BAD_REPLIES = 3  # replies in a row with nothing but broken calls end the turn
 REPEATS = 3  # the same call with the same arguments is not run at this count
 NOT_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
-LAST_CALL = "[No further tool calls in this turn: answer now from what is known.]"
 
 
 def current_turn(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """The messages since the last prompt, that prompt first."""
-    last = len(messages) - 1
-    while last > 0 and not isinstance(messages[last], HumanMessage):
-        last -= 1
-    return list(messages[max(last, 0) :])
+    for at in range(len(messages) - 1, -1, -1):
+        if isinstance(messages[at], HumanMessage):
+            return list(messages[at:])
+    return list(messages)
+
+
+def route_before(messages: Sequence[AnyMessage], default: str) -> str:
+    """The route of the last reply, `default` before the first one."""
+    for message in reversed(messages):
+        if isinstance(message, AIMessage):
+            return str(message.additional_kwargs.get("route", default))
+    return default
 
 
 def open_calls(messages: Sequence[AnyMessage]) -> tuple[str, list[dict[str, Any]]]:
@@ -183,12 +190,3 @@ def answer_of(reply: AIMessage) -> AIMessage:
     else:
         error = "The model gave an empty answer twice."
     return closing(reply, "error", f"{error} Ask again in other words, or try another model.")
-
-
-def with_last_call(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """The view with a line in its last result that asks for an answer."""
-    out = list(messages)
-    if out and isinstance(out[-1], ToolMessage):
-        text = f"{text_of(out[-1].content)}\n\n{LAST_CALL}"
-        out[-1] = out[-1].model_copy(update={"content": text})
-    return out

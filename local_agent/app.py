@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,7 +12,9 @@ from typing import Any
 from langgraph.graph.state import CompiledStateGraph
 
 from agent_graph import build_graph
-from agent_reply import Limits, function_of
+from agent_ledger import Ledger
+from agent_offer import function_of
+from agent_view import Limits
 from context import Window
 from local_agent.approval import decide
 from local_agent.config import Settings, user_folders
@@ -45,6 +47,7 @@ class App:
     routes: Routes
     router: Router
     graph: CompiledStateGraph[Any, None, Any, Any]
+    ledger: Ledger  # what the last model call of each thread took
 
     @asynccontextmanager
     async def session(self, thread: str) -> AsyncIterator[Session]:
@@ -105,6 +108,7 @@ async def open_app(settings: Settings, say: Say) -> AsyncIterator[App]:
             lambda: all_fit(functions, window),
             settings.route,
         )
+        ledger = Ledger()
         graph = build_graph(
             model,
             servers.tools,
@@ -116,12 +120,20 @@ async def open_app(settings: Settings, say: Say) -> AsyncIterator[App]:
             seal=_seal(settings, say),
             window=window,
             system_prompt=SYSTEM_PROMPT,
-            limits=Limits(
-                settings.max_steps, settings.context.keep_turns, settings.context.keep_chars
-            ),
+            limits=limits_of(settings),
+            ledger=ledger,
             checkpointer=memory.saver,
         )
-        yield App(settings, memory, servers, model, window, routes, router, graph)
+        yield App(settings, memory, servers, model, window, routes, router, graph, ledger)
+
+
+def limits_of(settings: Settings) -> Limits:
+    """How views are made, as [context] and --max-steps say."""
+    context = {f.name: getattr(settings.context, f.name) for f in fields(settings.context)}
+    window = ("max_tokens", "reply_reserve")
+    return Limits(
+        max_steps=settings.max_steps, **{k: v for k, v in context.items() if k not in window}
+    )
 
 
 def _seal(settings: Settings, say: Say) -> Seal:

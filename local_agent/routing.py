@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemM
 from langchain_core.messages.ai import UsageMetadata
 
 from agent_ports import Tool
-from context import Window, clip, text_of
+from context import Window, clip, text_of, weigh_tool
 from local_agent.config import RouteSpec
 from local_agent.errors import ConfigError, ModelError
 
@@ -145,4 +145,4 @@ def _schema(choices: Sequence[str]) -> dict[str, Any]:
 
 def all_fit(tools: Sequence[Mapping[str, Any]], window: Window) -> bool:
     """Whether all tools can be in every prompt, so that there is nothing to route."""
-    return len(tools) <= MAX_TOOLS and window.tool_tokens(tools) <= window.tool_room
+    return len(tools) <= MAX_TOOLS and window.fits_tools(sum(map(weigh_tool, tools)))

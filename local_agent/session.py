@@ -265,7 +265,7 @@ class Session:
                 turn.cached_tokens += chunk["cached"]
                 return []
             case "notice":
-                return [Notice(chunk["text"], "warning")]
+                return [Notice(chunk["text"], chunk["level"])]
         return []
 
     def _approval(self, approval_id: str, value: object) -> ApprovalRequested:

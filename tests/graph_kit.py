@@ -13,7 +13,8 @@ from uuid import uuid4
 from langchain_core.messages import AIMessage, AnyMessage
 
 from agent_graph import build_graph
-from agent_reply import Limits
+from agent_ledger import Ledger
+from agent_view import Limits
 from context import Window
 from local_agent.approval import decide
 from local_agent.memory import Memory, open_memory
@@ -63,7 +64,7 @@ class ScriptedModel:
 
 @dataclass
 class ScriptedTool:
-    """A tool that notes its runs; `run` may wait or fail."""
+    """A tool that notes its runs; `run` may wait, fail, or give the text of the result."""
 
     name: str
     read_only: bool = True
@@ -80,9 +81,8 @@ class ScriptedTool:
 
     async def __call__(self, args: Mapping[str, Any]) -> tuple[str, str]:
         self.ran.append(dict(args))
-        if self.run:
-            await self.run(args)
-        return f"{self.name} done", "success"
+        said = await self.run(args) if self.run else None
+        return said or f"{self.name} done", "success"
 
 
 async def one_route(messages: Sequence[AnyMessage], current: str) -> tuple[str, None]:
@@ -101,20 +101,25 @@ async def open_session(
     key: bytes = b"k" * 32,
     saver: Callable[[Memory], Any] = lambda memory: memory.saver,
     index: bool = True,
+    limits: Limits | None = None,
+    ledger: Ledger | None = None,
+    routes: Mapping[str, Sequence[str]] | None = None,
+    route: Any = None,
 ) -> AsyncIterator[Session]:
     async with open_memory(path, index=index) as memory:
         graph = build_graph(
             model,
             tools,
-            routes={"all": [t.name for t in tools]},
-            route=one_route,
+            routes=routes or {"all": [t.name for t in tools]},
+            route=route or one_route,
             policy=decide,
             repair=repair,
             journal=memory.journal,
             seal=Seal(key),
             window=window or Window(8192),
             system_prompt="You are a test.",
-            limits=Limits(max_steps=max_steps),
+            limits=limits or Limits(max_steps=max_steps),
+            ledger=ledger,
             checkpointer=saver(memory),
         )
         yield Session(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from graphlib import TopologicalSorter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest

@@ -443,7 +443,7 @@ def test_unknown_names_are_named_with_the_nearest_known(load: Loader, text: str,
         ("[context]\nkeep_turns = -1", "context.keep_turns in FILE must be a whole number of"),
         ("[context]\nkeep_turns = true", "at least 0, not true or false."),
         ('[context]\nstep = "fast"', 'must be "cache" or "turn", not "fast".'),
-        ("[context]\nstrategy = []", 'must be "compact", not a list.'),
+        ("[context]\nstrategy = []", 'or "all", not a list.'),
         ("[context]\nmax_tokens=512\nreply_reserve=512", "less than max_tokens (512)"),
         ('[router]\nmode = "on"', '"auto", "words", "model" or "off", not "on".'),
         ('[routes.a]\ntools = "git_*"', "routes.a.tools in FILE must be a list of strings"),
@@ -488,21 +488,6 @@ def test_a_server_is_one_command_or_one_url(load: Loader, text: str, said: str) 
     [
         ("[[approval]]\ntool='git/*'", "[approval]"),
         ("[memory]\nx=1", "[memory]"),
-        ('[context]\nstrategy = "trim"', 'context.strategy = "trim"'),
-        ('[context]\nstrategy = "last"', 'context.strategy = "last"'),
-        ('[context]\nstrategy = "all"', 'context.strategy = "all"'),
-        *[
-            (f"[context]\n{key} = 1", f"context.{key}")
-            for key in [
-                "high_water",
-                "low_water",
-                "result_share",
-                "last_messages",
-                "trim_tokens",
-                "summary",
-                "summary_tokens",
-            ]
-        ],
     ],
 )
 def test_words_of_later_versions_are_not_believed_to_work(
@@ -510,6 +495,50 @@ def test_words_of_later_versions_are_not_believed_to_work(
 ) -> None:
     """A reserved word is known, and refused with a kind line."""
     assert f"{what} in FILE is not in this version yet." in load.refused(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "high_water = 1.5",
+            "context.high_water in FILE must be a number from 0.3 to 1.0, not",
+        ),
+        ("low_water = 0", "context.low_water in FILE must be a number from 0.05 to 0.9, not 0"),
+        ("result_share = true", "context.result_share in FILE must be a number from 0.05 to"),
+        ("last_messages = 0", "context.last_messages in FILE must be a whole number of at least 1"),
+        ("trim_tokens = 9000", "context.trim_tokens in FILE must be at most max_tokens (8192)."),
+        ("summary = 1", "context.summary in FILE must be true or false"),
+        ("summary_tokens = 5", "context.summary_tokens in FILE must be a whole number of at least"),
+        (
+            "high_water = 0.5\nlow_water = 0.5",
+            "context.low_water in FILE must be less than high_water (0.5).",
+        ),
+        ('strategy = "summary"', 'context.strategy in FILE must be "compact", "trim", "last" or'),
+    ],
+)
+def test_the_numbers_of_the_context_are_checked(load: Loader, text: str, said: str) -> None:
+    """A share, a length or a choice that cannot be is an error that says what can."""
+    assert said in load.refused(f"[context]\n{text}")
+
+
+def test_every_key_of_the_context_is_read(load: Loader) -> None:
+    """What stands in the file is what the program goes by."""
+    settings = load(
+        '[context]\nstrategy = "last"\nhigh_water = 0.8\nlow_water = 0.3\nresult_share = 0.2\n'
+        "last_messages = 8\ntrim_tokens = 1000\nsummary = false\nsummary_tokens = 200"
+    )
+
+    assert settings.context == ContextSettings(
+        strategy="last",
+        high_water=0.8,
+        low_water=0.3,
+        result_share=0.2,
+        last_messages=8,
+        trim_tokens=1000,
+        summary=False,
+        summary_tokens=200,
+    )
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from context import mend
+from agent_mend import mend
 from local_agent.errors import StorageError
 from local_agent.events import ApprovalRequested, Decision
 from local_agent.memory import Memory
 from local_agent.memory.saver import Saver
 from local_agent.session import Session
 from tests.graph_kit import ScriptedModel, ScriptedTool, call, collect, open_session, say
-from tests.test_context import assert_strict
+from tests.view_kit import assert_strict
 
 POINTS = [
     (method, when, n) for method in ("aput", "aput_writes") for when in (0, 1) for n in range(1, 14)

@@ -30,7 +30,6 @@ class Kind:
     expected: str
     fits: Callable[[Any], bool]
     show: bool = False
-    later: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +57,18 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _choice(*words: str, later: Iterable[str] = ()) -> Kind:
+def _share(least: float, most: float) -> Kind:
+    return Kind(
+        f"a number from {least} to {most}",
+        lambda value: _is_number(value) and least <= value <= most,
+        show=True,
+    )
+
+
+def _choice(*words: str) -> Kind:
     listed = ", ".join(f'"{word}"' for word in words[:-1])
     expected = f'{listed} or "{words[-1]}"' if listed else f'"{words[-1]}"'
-    return Kind(expected, lambda value: value in words, True, frozenset(later))
+    return Kind(expected, lambda value: value in words, show=True)
 
 
 def _is_texts(value: Any) -> bool:
@@ -97,17 +104,20 @@ MODEL: Mapping[str, Kind] = {
     "embedded": _NAME,
 }
 CONTEXT: Mapping[str, Kind] = {
-    "strategy": _choice("compact", later=("trim", "last", "all")),
+    "strategy": _choice("compact", "trim", "last", "all"),
     "step": _choice("cache", "turn"),
     "keep_turns": _whole(0),
     "keep_chars": _whole(0),
     "max_tokens": _whole(256),
     "reply_reserve": _whole(1),
+    "high_water": _share(0.3, 1.0),
+    "low_water": _share(0.05, 0.9),
+    "result_share": _share(0.05, 0.9),
+    "last_messages": _whole(1),
+    "trim_tokens": _whole(256),
+    "summary": _FLAG,
+    "summary_tokens": _whole(32),
 }
-CONTEXT_LATER = frozenset(
-    {"high_water", "low_water", "result_share", "last_messages", "trim_tokens"}
-    | {"summary", "summary_tokens"}
-)
 ROUTER: Mapping[str, Kind] = {"mode": _choice("auto", "words", "model", "off")}
 ROUTE: Mapping[str, Kind] = {"description": _TEXT, "tools": _TEXTS}
 SERVER: Mapping[str, Kind] = {
@@ -159,7 +169,7 @@ def read_document(path: Path, *, named: bool = True) -> Document:
         file=str(path),
         sha256=content_hash(data),
         model=check.table("model", tables["model"], MODEL),
-        context=check.table("context", tables["context"], CONTEXT, CONTEXT_LATER),
+        context=check.table("context", tables["context"], CONTEXT),
         router=check.table("router", tables["router"], ROUTER),
         routes=check.named("routes", tables["routes"], ROUTE),
         servers=check.named("servers", tables["servers"], SERVER),
@@ -230,24 +240,18 @@ class _Check:
             checked[name] = self.table(f"{group}.{name}", table, kinds)
         return checked
 
-    def table(
-        self,
-        place: str,
-        table: Values,
-        kinds: Mapping[str, Kind],
-        later: frozenset[str] = frozenset(),
-    ) -> Values:
+    def table(self, place: str, table: Values, kinds: Mapping[str, Kind]) -> Values:
         """Check the keys of one table and the value of each."""
-        self.keys(place, table, kinds, later)
+        self.keys(place, table, kinds)
         for key, value in table.items():
             kind = kinds[key]
-            if isinstance(value, str) and value in kind.later:
-                raise self.not_yet(f'{place}.{key} = "{value}"')
             if not kind.fits(value):
                 raise self.mismatch(f"{place}.{key}", kind.expected, value, kind.show)
         return table
 
-    def keys(self, place: str, table: Values, known: Iterable[str], later: frozenset[str]) -> None:
+    def keys(
+        self, place: str, table: Values, known: Iterable[str], later: frozenset[str] = frozenset()
+    ) -> None:
         """Check that all keys are known ones."""
         known = list(known)
         for key in table:

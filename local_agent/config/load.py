@@ -194,10 +194,19 @@ def _api_key(pick: _Pick) -> str:
 def _context(pick: _Pick) -> ContextSettings:
     values = pick.table("context", pick.document.context, ContextSettings)
     context = ContextSettings(**values)
+    file = visible(pick.document.file)
+    if context.low_water >= context.high_water:
+        raise ConfigError(
+            f"context.low_water in {file} must be less than high_water ({context.high_water:g}).",
+            f"It is {context.low_water:g}.",
+        )
+    if context.trim_tokens is not None and context.trim_tokens > context.max_tokens:
+        raise ConfigError(
+            f"context.trim_tokens in {file} must be at most max_tokens ({context.max_tokens})."
+        )
     if context.reply_reserve is not None and context.reply_reserve >= context.max_tokens:
         raise ConfigError(
-            f"context.reply_reserve in {visible(pick.document.file)} must be less than "
-            f"max_tokens ({context.max_tokens})."
+            f"context.reply_reserve in {file} must be less than max_tokens ({context.max_tokens})."
         )
     return context
 

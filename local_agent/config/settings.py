@@ -71,14 +71,23 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True)
 class ContextSettings:
-    """[context]. `keep_turns` in user turns, `keep_chars` in characters, the others in tokens."""
+    """[context]. `keep_turns` in user turns, `keep_chars` in characters, `last_messages` in
+    messages; `high_water`, `low_water` and `result_share` are shares of the room for messages;
+    the others are tokens, None where the program chooses."""
 
-    strategy: Literal["compact"] = "compact"
+    strategy: Literal["compact", "trim", "last", "all"] = "compact"
     step: Literal["cache", "turn"] = "cache"
     keep_turns: int = 2
     keep_chars: int = 200
     max_tokens: int = 8192
     reply_reserve: int | None = None
+    high_water: float = 0.9
+    low_water: float = 0.25
+    result_share: float = 0.35
+    last_messages: int = 20
+    trim_tokens: int | None = None
+    summary: bool = True
+    summary_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage
 
 from agent_graph import build_graph
-from agent_ports import Tool
+from agent_ports import Described
 from context import Window
 from local_agent.memory import Memory
 from local_agent.seal import open_seal
@@ -29,7 +29,7 @@ async def _no_route(messages: Sequence[AnyMessage], current: str) -> tuple[str, 
     raise RuntimeError("this graph is not for running")
 
 
-def _as_it_is(reply: AIMessage, tools: Sequence[Tool]) -> AIMessage:
+def _as_it_is(reply: AIMessage, tools: Sequence[Described]) -> AIMessage:
     return reply
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage
 
-from agent_reply import Asker, Limits
+from agent_prompt import Composer
 from agent_sent import SENT, digest
+from agent_view import Limits
 from context import PromptTooLong, Window
 from local_agent.memory import Memory
 
@@ -59,13 +60,28 @@ def _compose(
 ) -> list[AnyMessage]:
     """The one place that calls the program's own view code."""
     window = Window(**basis["window"], scale=facts["scale"])
-    asker = Asker(_NoModel(), window, basis["system"], Limits(**basis["limits"]))
-    last, part = facts["last"], facts["part"]
-    return asker.compose(values["messages"], basis["tools"], last=last, part=part).messages
+    composer = Composer(window, basis["system"], Limits(**basis["limits"]), ())
+    composer.lookups.clear()  # where they were offered, they are among the tools of the basis
+    tools = [_Described.of(function["function"]) for function in basis["tools"]]
+    known = {**values, "lookup": True}
+    return composer.compose(known, tools, part=facts["part"]).messages
 
 
-class _NoModel:
-    overflow: type[Exception] = RuntimeError
+@dataclass(frozen=True, slots=True)
+class _Described:
+    """A tool as it was offered; it cannot be called."""
 
-    async def reply(self, messages: Sequence[AnyMessage], **options: Any) -> AIMessage:
-        raise RuntimeError("nothing is asked here")
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    server: str = ""
+    original: str = ""
+    identity: str = ""
+    read_only: bool = True
+
+    @classmethod
+    def of(cls, function: Mapping[str, Any]) -> _Described:
+        return cls(function["name"], function["description"], function["parameters"])
+
+    async def __call__(self, args: Mapping[str, Any]) -> tuple[str, Literal["success", "error"]]:
+        raise RuntimeError("nothing is run here")

@@ -1,0 +1,261 @@
+"""Makes a view fit: new marks, each of them final, when the messages are longer than their room.
+
+It happens when a result, a prompt or a smaller window does not wait for `maintain`. The steps, each
+taken only while it is still too long, and each down to the low-water mark so that the next calls of
+the turn have room again: the oldest results as stubs, also those of this turn; the oldest turns
+folded without a summary, their facts kept by rule; what is longest cut.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
+
+from agent_cut import clipped
+from agent_facts import surviving
+from agent_view import (
+    BLOCK,
+    LEFT_OUT,
+    Limits,
+    Marks,
+    View,
+    last_prompt,
+    render,
+    shown_result,
+    since,
+    stub_end,
+)
+from context import PromptTooLong, Window, count_tokens, text_of, weigh
+
+FACTS_SHARE = 16  # the list of facts has a sixteenth of the room
+CHARS_A_TOKEN = 3  # of a summary and of facts: names and numbers are denser than prose
+_LEAST = 16  # tokens that a cut message keeps
+_TRIES = 8  # of a cut, each a fifth shorter, as what is cut may be denser than the whole
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A view of `tokens` tokens and its marks; `folded` turns were folded without a summary."""
+
+    marks: Marks
+    view: View
+    tokens: int
+    folded: int = 0
+
+
+def fit(
+    messages: Sequence[AnyMessage], marks: Marks, limits: Limits, window: Window, room: int
+) -> Fitted:
+    """The view of the stored `messages` in at most `room` tokens. Raises `PromptTooLong`."""
+    view = render(messages, marks, limits)
+    tokens = window.tokens(view.messages)
+    if tokens <= room:
+        return Fitted(marks, view, tokens)
+    if limits.strategy != "compact" and (newest := last_prompt(messages)):
+        return fit(messages[newest:], marks, limits, window, room)
+    work = _Work(messages, limits, window, room)
+    folded = 0
+    marks = work.stub_older(marks, tokens - int(room * limits.low_water))
+    if limits.strategy == "compact" and work.tokens(marks) > room * limits.high_water:
+        marks, folded = work.fold_older(marks)
+    if work.tokens(marks) > room:
+        marks = work.cut_longest(work.leave_out_calls(marks))
+    view = render(messages, marks, limits)
+    tokens = window.tokens(view.messages)
+    if tokens > room:
+        raise PromptTooLong(tokens, room)
+    return Fitted(marks, view, tokens, folded)
+
+
+def fold_point(view: View, window: Window, target: int, block: int) -> str:
+    """The id of the first prompt to keep so that block and kept turns have at most `target` tokens.
+
+    The last turn is always kept. Empty where nothing would be folded.
+    """
+    turns: list[tuple[str, float]] = []
+    for message in view.messages:
+        if isinstance(message, HumanMessage):
+            turns.append((message.id or "", 0.0))
+        if turns:
+            turns[-1] = (turns[-1][0], turns[-1][1] + weigh(message))
+    kept, total = len(turns), float(block)
+    for at in range(len(turns) - 1, -1, -1):
+        total += turns[at][1] * window.scale
+        if total > target and kept < len(turns):
+            break
+        kept = at
+    return turns[kept][0] if 0 < kept < len(turns) else ""
+
+
+def fold_before(
+    messages: Sequence[AnyMessage], marks: Marks, prompt_id: str, facts_chars: int
+) -> tuple[Marks, list[AnyMessage]]:
+    """The marks with all before the prompt folded and its facts kept, and what was folded."""
+    kept = since(messages, marks.summary_upto)
+    end = next(i for i, m in enumerate(kept) if m.id == prompt_id)
+    folded = list(kept[:end])
+    facts = surviving(folded, list(marks.facts), marks.summary, facts_chars)
+    marks = replace(marks, summary_upto=folded[-1].id or "", facts=facts)
+    return without_lost(marks, kept[end:]), folded
+
+
+def without_lost(marks: Marks, kept: Sequence[AnyMessage]) -> Marks:
+    """The marks without those of messages that are not shown any more."""
+    ids = {m.id for m in kept}
+    cuts = {k: v for k, v in marks.cuts.items() if k == BLOCK or k.removesuffix("#") in ids}
+    return replace(marks, cuts=cuts, nudged=[n for n in marks.nudged if n in ids])
+
+
+def facts_chars(room: int) -> int:
+    """How long the list of facts may be, in characters, where messages have `room` tokens."""
+    return room // FACTS_SHARE * CHARS_A_TOKEN
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    messages: Sequence[AnyMessage]
+    limits: Limits
+    window: Window
+    room: int
+
+    def view(self, marks: Marks) -> View:
+        return render(self.messages, marks, self.limits)
+
+    def tokens(self, marks: Marks) -> int:
+        return self.window.tokens(self.view(marks).messages)
+
+    def stub_older(self, marks: Marks, over: int) -> Marks:
+        """The oldest results as stubs until `over` tokens are saved; those just come stay."""
+        kept = since(self.messages, marks.summary_upto)
+        last_group = max(
+            (i for i, m in enumerate(kept) if isinstance(m, AIMessage) and m.tool_calls), default=0
+        )
+        end = last_group if last_group > last_prompt(kept) else len(kept)
+        upto = ""
+        for at in range(stub_end(kept, marks, self.limits), end):
+            message = kept[at]
+            if over <= 0:
+                break
+            if isinstance(message, ToolMessage):
+                before, after = (
+                    weigh(shown_result(message, is_old, marks, self.limits, {}))
+                    for is_old in (False, True)
+                )
+                over -= int((before - after) * self.window.scale)
+                upto = message.id or upto
+        return replace(marks, stubbed_upto=upto) if upto else marks
+
+    def fold_older(self, marks: Marks) -> tuple[Marks, int]:
+        view = self.view(marks)
+        chars = facts_chars(self.room)
+        block = int(count_tokens(marks.summary) * self.window.scale) + chars // CHARS_A_TOKEN
+        target = int(self.room * self.limits.low_water)
+        prompt_id = fold_point(view, self.window, target, block)
+        if not prompt_id:
+            return marks, 0
+        marks, folded = fold_before(self.messages, marks, prompt_id, chars)
+        return marks, sum(isinstance(m, HumanMessage) for m in folded)
+
+    # -- what is left when nothing older is to be had ---------------------------------------------
+
+    def leave_out_calls(self, marks: Marks) -> Marks:
+        """Calls of this turn left out with their results, oldest first, while cutting all of what
+        is long would not be enough; at last most of the calls of the newest message."""
+        kept = since(self.messages, marks.summary_upto)
+        groups = [
+            m
+            for m in kept[last_prompt(kept) :]
+            if isinstance(m, AIMessage) and m.tool_calls and marks.cuts.get(m.id or "") != LEFT_OUT
+        ]
+        while groups and self._least(marks) > self.room:
+            newest = groups[0]
+            if len(groups) > 1:
+                marks = _with_cut(marks, groups.pop(0).id or "", LEFT_OUT)
+                continue
+            key = f"{newest.id}#"
+            calls = marks.cuts.get(key, len(newest.tool_calls))
+            if calls <= 1:
+                break
+            marks = _with_cut(marks, key, calls // 2)
+        return marks
+
+    def _least(self, marks: Marks) -> int:
+        """The tokens of the view with all in it cut to the least."""
+        view = self.view(marks)
+        return self.tokens(self._cut_to(marks, view, self._sizes(view), _LEAST))
+
+    def _cut_to(self, marks: Marks, view: View, sizes: Mapping[str, float], most: float) -> Marks:
+        """The marks with all of `sizes` that is more than `most` tokens cut to that."""
+        stored = {m.id or "": m for m in since(self.messages, marks.summary_upto)}
+        cuts = dict(marks.cuts)
+        for key, size in sizes.items():
+            if size > most and (key == BLOCK or key in stored):
+                whole = view.block if key == BLOCK else "".join(_texts(stored[key]))
+                chars = max(_chars_for(whole, most, self.window.scale), 1)
+                cuts[key] = min(chars, cuts.get(key, chars))
+        return replace(marks, cuts=cuts)
+
+    def _sizes(self, view: View) -> dict[str, float]:
+        """The tokens of what can be cut, by message id: texts and arguments of calls."""
+        block = count_tokens(view.block)
+        sizes = {BLOCK: block} if block else {}
+        for message in view.messages:
+            if view.kinds.get(message.id or "") != "stub":
+                size = sum(map(count_tokens, _texts(message)))
+                sizes[message.id or ""] = size - (block if not sizes.keys() - {BLOCK} else 0)
+        return {k: size * self.window.scale for k, size in sizes.items()}
+
+    def cut_longest(self, marks: Marks) -> Marks:
+        """What is longest cut, all to the same length, so that the whole fits."""
+        view = self.view(marks)
+        sizes = self._sizes(view)
+        fixed = self.window.tokens(view.messages) - sum(sizes.values())
+        cap = _cap(sorted(sizes.values()), self.room - fixed)
+        for _ in range(_TRIES):
+            shorter = self._cut_to(marks, view, sizes, max(cap, _LEAST))
+            if self.tokens(shorter) <= self.room:
+                return shorter
+            cap *= 0.8
+        return self._cut_to(marks, view, sizes, _LEAST)
+
+
+def shown_chars(text: str, tokens: int | None, scale: float) -> int | None:
+    """In how many characters `text` is shown to take at most about `tokens`; None: it is whole."""
+    if tokens is None or count_tokens(text) * scale <= tokens:
+        return None
+    chars = _chars_for(text, tokens, scale)
+    for _ in range(_TRIES):
+        if count_tokens(clipped(text, chars)) * scale <= tokens * 1.05:
+            break
+        chars = chars * 4 // 5
+    return max(chars, 1)
+
+
+def _chars_for(text: str, tokens: float, scale: float) -> int:
+    """How many characters of `text` take about `tokens`, by its own average."""
+    per_char = max(count_tokens(text) * scale / max(len(text), 1), 0.01)
+    return int(tokens / per_char)
+
+
+def _with_cut(marks: Marks, key: str, chars: int) -> Marks:
+    cuts: Mapping[str, int] = {**marks.cuts, key: chars}
+    return replace(marks, cuts=cuts)
+
+
+def _texts(message: AnyMessage) -> Iterator[str]:
+    yield text_of(message.content)
+    for call in getattr(message, "tool_calls", ()):
+        yield json.dumps(call["args"], ensure_ascii=False)
+
+
+def _cap(sizes: Sequence[float], room: float) -> float:
+    """The largest size to which all can be cut so that together they fit `room`."""
+    left = max(room, 0.0)
+    for done, size in enumerate(sizes):
+        if size * (len(sizes) - done) > left:
+            return left / (len(sizes) - done)
+        left -= size
+    return max(sizes, default=0.0)

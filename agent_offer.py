@@ -1,0 +1,77 @@
+"""Which tools are in a prompt: those of the route that fit, in a fixed order, then the lookups.
+
+What fits is decided by the tools and the size of the window alone, so that the list, which stands
+at the head of a prompt, does not change from call to call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agent_ports import Described, Tool
+from agent_recall import TOOLS, Lookup
+from context import Window, weigh_tool
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The tools of a prompt as the chat API takes them; `left_out` counts those that do not fit.
+
+    `weights` has the tokens of each server's tools before calibration.
+    """
+
+    functions: Sequence[Mapping[str, Any]]
+    weights: Mapping[str, float]
+    left_out: int
+
+
+def function_of(tool: Described) -> dict[str, Any]:
+    """The tool as the chat API takes it."""
+    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.schema)}
+    return {"type": "function", "function": function}
+
+
+def fit_tools(
+    tools: Sequence[Mapping[str, Any]], window: Window, beside: Sequence[Mapping[str, Any]] = ()
+) -> list[int]:
+    """The places of the tools that fit the tool room, in order, with those `beside` them."""
+    taken = sum(map(weigh_tool, beside))
+    kept: list[int] = []
+    for at, tool in enumerate(tools):
+        weight = weigh_tool(tool)
+        if window.fits_tools(taken + weight):  # one that is too large leaves its place to others
+            taken += weight
+            kept.append(at)
+    return kept
+
+
+def lookups_beside(names: Collection[str]) -> dict[str, tuple[Lookup, str]]:
+    """The lookup tools by names that no other tool has, each with its own name.
+
+    Where a server has a tool of the same name, that one keeps it, and the lookup is `agent__NAME`,
+    as tools of two servers with one name are told apart.
+    """
+    free = {_free(tool.name, names): tool for tool in TOOLS}
+    return {name: (replace(tool, name=name), tool.name) for name, tool in free.items()}
+
+
+def _free(name: str, names: Collection[str]) -> str:
+    tried, number = name, 1
+    while tried in names:
+        tried = f"agent__{name}" if number == 1 else f"agent__{name}_{number}"
+        number += 1
+    return tried
+
+
+def offer(tools: Sequence[Tool], lookups: Sequence[Lookup], window: Window) -> Offer:
+    """Of `tools`, best first, what has room in `window`, and behind them all `lookups`."""
+    functions, fixed = [function_of(t) for t in tools], [function_of(t) for t in lookups]
+    kept = fit_tools(functions, window, fixed)
+    servers = [*(tools[at].server for at in kept), *(t.server for t in lookups)]
+    offered = [*(functions[at] for at in kept), *fixed]
+    weights: dict[str, float] = {}
+    for server, function in zip(servers, offered, strict=True):
+        weights[server] = weights.get(server, 0.0) + weigh_tool(function)
+    return Offer(offered, weights, len(tools) - len(kept))

@@ -1,0 +1,149 @@
+"""Puts one request together: system prompt, tools, and the view that fits beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from langchain_core.messages import AnyMessage, SystemMessage, ToolMessage
+
+from agent_fit import CHARS_A_TOKEN, fit, shown_chars
+from agent_offer import Offer, lookups_beside, offer
+from agent_ports import Tool
+from agent_recall import Lookup, Outcome, answer
+from agent_select import Tokens, select
+from agent_view import SHOWN, Limits, Marks, View, as_shown, last_prompt, render
+from context import PromptTooLong, Window, text_of
+
+LEAST_LOOKUP, MOST_LOOKUP = 400, 4000  # characters of what a lookup gives at once
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What goes to the model, and what goes into the state because of it.
+
+    `tokens` is the estimate of the whole. `notices` are for the user, said for the first time.
+    """
+
+    system: SystemMessage
+    view: View
+    offer: Offer
+    tokens: int
+    update: dict[str, Any]
+    notices: tuple[str, ...] = ()
+
+    @property
+    def messages(self) -> list[AnyMessage]:
+        return [self.system, *self.view.messages]
+
+
+class Composer:
+    """Composes the requests of all threads.
+
+    `lookups` are the built-in tools by the names that the model sees.
+    """
+
+    def __init__(
+        self, window: Window, system_prompt: str, limits: Limits, tool_names: Collection[str]
+    ) -> None:
+        self.window = window
+        self.limits = limits
+        self.system = SystemMessage(system_prompt)
+        named = lookups_beside(tool_names)
+        self.lookups: dict[str, Lookup] = {name: lookup for name, (lookup, _) in named.items()}
+        self._own_names = {name: own for name, (_, own) in named.items()}
+        self._offers: dict[tuple[Any, ...], Offer] = {}
+        self._said: set[int] = set()
+
+    def offer(self, tools: Sequence[Tool], *, lookup: bool) -> Offer:
+        """The tools of a prompt; the same ones while tools and window are the same."""
+        key = (self.window.size, lookup, *(tool.name for tool in tools))
+        if key not in self._offers:
+            lookups = tuple(self.lookups.values()) if lookup else ()
+            self._offers[key] = offer(tools, lookups, self.window)
+        return self._offers[key]
+
+    def room(self, offered: Offer) -> int:
+        """The tokens that messages may have beside the system prompt and the tools."""
+        fixed = self.window.tokens([self.system]) + self.window.tool_tokens(offered.functions)
+        return self.window.room(fixed)
+
+    def marks(self, values: Mapping[str, Any]) -> Marks:
+        """The marks of a thread; other strategies than "compact" know nothing of a summary."""
+        marks = Marks.of(values)
+        if self.limits.strategy == "compact":
+            return marks
+        return replace(marks, summary="", summary_upto="", facts=())
+
+    def compose(
+        self, values: Mapping[str, Any], tools: Sequence[Tool], *, part: float = 1.0
+    ) -> Request:
+        """The request for the state `values`, its messages in `part` of the room.
+
+        Raises `PromptTooLong`.
+        """
+        marks, messages = self.marks(values), values["messages"]
+        had_lookup = has_lookup = bool(values.get("lookup"))
+        while True:
+            offered = self.offer(tools, lookup=has_lookup)
+            room = int(self.room(offered) * part)
+            if room <= 0:
+                raise PromptTooLong(self.window.size - room, self.window.size)
+            chosen = select(messages, self.limits, self._shown_tokens(marks), room)
+            fitted = fit(chosen, marks, self.limits, self.window, room)
+            hides = fitted.view.hides or len(chosen) < len(messages)
+            if has_lookup or not hides:
+                break
+            has_lookup = True
+        update = fitted.marks.changes(marks)
+        if has_lookup and not had_lookup:
+            update["lookup"] = True
+        tokens = fitted.tokens + self.window.room(0) - self.room(offered)
+        notices = [*self._of_tools(offered), *_of_fold(fitted.folded)]
+        prompt = messages[last_prompt(messages)].id or ""
+        if prompt in fitted.marks.cuts and prompt not in marks.cuts:
+            notices.append("The prompt is longer than the context: its middle is cut out.")
+        return Request(self.system, fitted.view, offered, tokens, update, tuple(notices))
+
+    def measure(self, values: Mapping[str, Any], tools: Sequence[Tool]) -> tuple[int, int]:
+        """The tokens of the view as the marks are, and the room for it."""
+        view = render(values["messages"], self.marks(values), self.limits)
+        offered = self.offer(tools, lookup=bool(values.get("lookup")))
+        return self.window.tokens(view.messages), self.room(offered)
+
+    def result_tokens(self, values: Mapping[str, Any], tools: Sequence[Tool]) -> int:
+        """The share of the room that one tool result may take when it arrives."""
+        offered = self.offer(tools, lookup=bool(values.get("lookup")))
+        return int(self.room(offered) * self.limits.result_share)
+
+    def look_up(
+        self, name: str, args: Mapping[str, Any], values: Mapping[str, Any], most: int
+    ) -> Outcome:
+        """What the lookup that the model knows as `name` says, in about `most` tokens."""
+        chars = min(max(most * CHARS_A_TOKEN, LEAST_LOOKUP), MOST_LOOKUP)
+        return answer(self._own_names[name], args, values["messages"], chars)
+
+    def clip(self, message: ToolMessage, tokens: int | None) -> None:
+        """Write down in a new result how many characters of it are shown, if not all are."""
+        chars = shown_chars(text_of(message.content), tokens, self.window.scale)
+        if chars is not None and self.limits.strategy != "all":
+            message.additional_kwargs[SHOWN] = chars
+
+    def _shown_tokens(self, marks: Marks) -> Tokens:
+        return lambda messages: self.window.tokens(as_shown(messages, marks, self.limits, {}))
+
+    def _of_tools(self, offered: Offer) -> tuple[str, ...]:
+        if not offered.left_out or id(offered) in self._said:
+            return ()
+        self._said.add(id(offered))
+        count = offered.left_out
+        return (f"{count} tool{'' if count == 1 else 's'} do not fit the context: left out.",)
+
+
+def _of_fold(turns: int) -> tuple[str, ...]:
+    """What the user is told of turns that were folded because a request did not fit."""
+    if not turns:
+        return ()
+    which = "turn does" if turns == 1 else f"{turns} turns do"
+    return (f"The oldest {which} not fit the context any more and can only be looked up.",)
