@@ -29,7 +29,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Send, interrupt
 
-from agent_calls import (
+from agent_core.calls import (
     RESULT_LOST,
     full_name,
     granted_in,
@@ -41,14 +41,14 @@ from agent_calls import (
     yes_to_call,
     yes_to_tool,
 )
-from agent_ledger import Ledger
-from agent_maintain import Maintainer, is_due
-from agent_messages import messages_channel
-from agent_ports import Journal, Model, Policy, Repair, Router, Seal, Tool
-from agent_prompt import Composer
-from agent_reply import Asker, emit, emit_notice, emit_result, emit_start, emit_usage
-from agent_summary import Summariser
-from agent_turn import (
+from agent_core.ledger import Ledger
+from agent_core.maintain import Maintainer, is_due
+from agent_core.messages import messages_channel
+from agent_core.ports import Journal, Model, Policy, Repair, Router, Seal, Tool
+from agent_core.prompt import Composer
+from agent_core.reply import Asker, emit, emit_notice, emit_result, emit_start, emit_usage
+from agent_core.summary import Summariser
+from agent_core.turn import (
     BAD_REPLIES,
     answer_of,
     bad_in_a_row,
@@ -62,7 +62,7 @@ from agent_turn import (
     split_calls,
     steps_of,
 )
-from agent_view import Limits
+from agent_core.view import Limits
 from context import Window, text_of
 
 # Where the answers to an approval stand in the configuration of a run, by call id, each with what
@@ -81,7 +81,9 @@ class State(TypedDict, total=False):
     compacted_upto: str  # id of the last message whose older results are stubs
     stubbed_upto: str  # id of a result up to which all are stubs, of whatever turn
     pinned: list[str]  # handles of results that stay whole
-    cuts: dict[str, int]  # message id -> characters of it that are shown; see `agent_view.Marks`
+    cuts: dict[
+        str, int
+    ]  # message id -> characters of it that are shown; see `agent_core.view.Marks`
     nudged: list[str]  # ids of results behind which the model is asked for its answer
     lookup: bool  # something is not shown whole: the lookup tools are in the prompt
     unsummarised: str  # id of the last message when a summary was asked for and not usable

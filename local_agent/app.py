@@ -11,10 +11,10 @@ from typing import Any
 
 from langgraph.graph.state import CompiledStateGraph
 
+from agent_core.ledger import Ledger
+from agent_core.offer import function_of
+from agent_core.view import Limits
 from agent_graph import build_graph
-from agent_ledger import Ledger
-from agent_offer import function_of
-from agent_view import Limits
 from context import Window
 from local_agent.approval import decide
 from local_agent.config import Settings, user_folders

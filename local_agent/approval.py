@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from agent_ports import Tool
+from agent_core.ports import Tool
 
 
 def decide(

@@ -13,9 +13,9 @@ from langgraph.graph import START
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import StateSnapshot
 
-from agent_calls import RESULT_LOST, UNKNOWN_OUTCOME
-from agent_ports import Journal
-from agent_turn import open_calls, result_of
+from agent_core.calls import RESULT_LOST, UNKNOWN_OUTCOME
+from agent_core.ports import Journal
+from agent_core.turn import open_calls, result_of
 from context import text_of
 from local_agent.events import Interrupted
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langchain_core.messages.ai import UsageMetadata
 
-from agent_ports import Tool
+from agent_core.ports import Tool
 from context import Window, clip, text_of, weigh_tool
 from local_agent.config import RouteSpec
 from local_agent.errors import ConfigError, ModelError

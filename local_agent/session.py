@@ -17,8 +17,8 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command
 
+from agent_core.ports import Journal
 from agent_graph import ANSWERS
-from agent_ports import Journal
 from context import PromptTooLong, text_of
 from local_agent.errors import AgentError, ModelError, StorageError, StreamBroken
 from local_agent.events import (

@@ -12,9 +12,9 @@ from uuid import uuid4
 
 from langchain_core.messages import AIMessage, AnyMessage
 
+from agent_core.ledger import Ledger
+from agent_core.view import Limits
 from agent_graph import build_graph
-from agent_ledger import Ledger
-from agent_view import Limits
 from context import Window
 from local_agent.approval import decide
 from local_agent.memory import Memory, open_memory

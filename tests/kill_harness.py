@@ -36,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from agent_turn import open_calls
+from agent_core.turn import open_calls
 from local_agent.testing import Call, Calls, Reply, Say, ScriptedServer
 from local_agent.threads import pending_approvals
 from tests.graph_kit import ScriptedModel, open_session

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -108,6 +109,24 @@ def test_modules_say_what_they_are(name: str, part: str, path: Path) -> None:
     text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
     assert text, f"{name} has no docstring"
     assert text.split("\n\n")[0].strip()
+
+
+def test_no_module_needs_itself() -> None:
+    """The modules can be put in an order in which each imports only earlier ones."""
+    known = {name: path for name, _, path in modules()}
+    below = {
+        name: {module_of(one, known) for one in imports_of(path)} - {"", name}
+        for name, path in known.items()
+    }
+    tuple(TopologicalSorter(below).static_order())  # raises CycleError, which names the circle
+
+
+def module_of(imported_name: str, known: Mapping[str, Path]) -> str:
+    """The module of ours that an import is of; empty where it is of another program."""
+    if imported_name in known:
+        return imported_name
+    package = imported_name.rpartition(".")[0]
+    return package if package in known else ""
 
 
 @pytest.mark.process

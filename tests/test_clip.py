@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent_clip import SHORTEST, clip_result
-from agent_clip_html import text_of_html
-from agent_clip_json import parse
-from agent_clip_text import head_and_tail, place
+from agent_core.clip import SHORTEST, clip_result
+from agent_core.clip_html import text_of_html
+from agent_core.clip_json import parse
+from agent_core.clip_text import head_and_tail, place
 
 LONGEST = 900_000  # characters, as in M22
 

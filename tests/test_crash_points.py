@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from agent_mend import mend
+from agent_core.mend import mend
 from local_agent.errors import StorageError
 from local_agent.events import ApprovalRequested, Decision
 from local_agent.memory import Memory

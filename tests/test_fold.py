@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from agent_fold import accepted, fence, instruction, piece
+from agent_core.fold import accepted, fence, instruction, piece
 
 GOOD = (
     "Anna Schmidt (anna@example.org) wants two shelves for 99.80 EUR, order A-4711, by 3 May. "

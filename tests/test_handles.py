@@ -6,7 +6,7 @@ from pathlib import Path
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from agent_turn import handles_of, next_number
+from agent_core.turn import handles_of, next_number
 from tests.graph_kit import ScriptedModel, ScriptedTool, call, open_session, say
 
 

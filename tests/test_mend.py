@@ -10,7 +10,7 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
-from agent_mend import mend
+from agent_core.mend import mend
 from tests.view_kit import assert_strict, turn
 
 

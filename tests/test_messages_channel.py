@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage
 from langgraph.graph.message import _messages_delta_reducer
 
-from agent_messages import appended, messages_channel
+from agent_core.messages import appended, messages_channel
 
 ids = st.sampled_from(["a", "b", "c", "d", "e", ""])
 stored = st.builds(lambda id, text: HumanMessage(text, id=id), ids | st.none(), st.text(max_size=2))

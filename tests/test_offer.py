@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent_offer import fit_tools
+from agent_core.offer import fit_tools
 from context import Window, weigh_tool
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage, ToolMessage
 
-from agent_turn import handles_of
+from agent_core.turn import handles_of
 from local_agent.errors import ThreadError, UsageError
 from local_agent.events import ApprovalRequested, Decision
 from local_agent.memory.heads import config_of

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage
 
+from agent_core.view import Limits
 from context import Window
 from local_agent.errors import ThreadError
 from local_agent.timeline.edits import edit_result
@@ -70,7 +71,8 @@ async def test_a_small_window_is_remembered(tmp_path: Path) -> None:
     """Cut, dropped and shortened as it was then, though the window is another one now."""
     path, look = tmp_path / "m.db", ScriptedTool("look")
     replies = [say("x " * 300) for _ in range(6)]
-    async with open_line(path, replies, [look], window=Window(1024)) as (session, _, model):
+    options = {"window": Window(1024), "limits": Limits(summary=False)}
+    async with open_line(path, replies, [look], **options) as (session, _, model):
         for n in range(6):
             await send(session, f"prompt {n} " + "word " * 40)
         sent = model.asked[-1]["messages"]

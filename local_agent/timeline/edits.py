@@ -12,7 +12,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage, ToolMessage
 
-from agent_turn import call_key, handles_of, open_calls
+from agent_core.turn import call_key, handles_of, open_calls
 from local_agent.errors import ThreadError, UsageError
 from local_agent.memory.branches import put_branch
 from local_agent.memory.chain import Step, Turn, read_written

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from agent_turn import call_key
+from agent_core.turn import call_key
 from local_agent.memory.chain import Step, read_written
 
 _RUNS = """

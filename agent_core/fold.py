@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from agent_clip import clip_result
+from agent_core.clip import clip_result
 from context import text_of
 
 _OPENING, _CLOSING = "<earlier_conversation>", "</earlier_conversation>"

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from agent_clip_text import shorten
+from agent_core.clip_text import shorten
 
 
 class _Step(NamedTuple):

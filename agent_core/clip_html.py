@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 
-from agent_clip_text import head_and_tail
+from agent_core.clip_text import head_and_tail
 
 _HTML = re.compile(
     r"\s*(?:<!--|<\?xml|<!doctype|<(?:html|head|body|main|div|p|table|ul|ol|span|h\d|rss|feed|svg)\b)",

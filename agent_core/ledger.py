@@ -14,8 +14,8 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage
 
-from agent_prompt import Request
-from agent_view import LAST_CALL, Kind, View, last_prompt
+from agent_core.prompt import Request
+from agent_core.view import LAST_CALL, Kind, View, last_prompt
 from context import TOOL_HEAD, Window, count_tokens, text_of, weigh
 
 _THREADS = 8  # whose last request is remembered

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from agent_clip_text import place
-from agent_turn import handles_of
+from agent_core.clip_text import place
+from agent_core.turn import handles_of
 from context import text_of
 
 AROUND = 200  # characters of a passage

@@ -13,12 +13,12 @@ from typing import Any, Literal
 
 from langchain_core.messages import AnyMessage
 
-from agent_clip import clip_result
-from agent_clip_json import dump, parse
-from agent_clip_text import place, shorten
-from agent_grep import Hit, find_lines
-from agent_search import HITS, search
-from agent_turn import handles_of
+from agent_core.clip import clip_result
+from agent_core.clip_json import dump, parse
+from agent_core.clip_text import place, shorten
+from agent_core.grep import Hit, find_lines
+from agent_core.search import HITS, search
+from agent_core.turn import handles_of
 from context import text_of
 
 Outcome = tuple[str, Literal["success", "error"]]

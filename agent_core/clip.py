@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from agent_clip_html import clip_html
-from agent_clip_json import clip_json
-from agent_clip_log import clip_log, clip_repeats, has_levels
-from agent_clip_rows import clip_code, clip_diff, clip_records, clip_table
-from agent_clip_text import head_and_tail, place
+from agent_core.clip_html import clip_html
+from agent_core.clip_json import clip_json
+from agent_core.clip_log import clip_log, clip_repeats, has_levels
+from agent_core.clip_rows import clip_code, clip_diff, clip_records, clip_table
+from agent_core.clip_text import head_and_tail, place
 
 SHORTEST = 80  # characters; below that there is no room to say what is left out
 # Colours and links of a terminal; each alternative ends where the next escape begins.

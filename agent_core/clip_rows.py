@@ -10,7 +10,7 @@ import itertools
 import re
 from collections.abc import Sequence
 
-from agent_clip_text import cut_middle, gap_line, head, shorten
+from agent_core.clip_text import cut_middle, gap_line, head, shorten
 
 _WIDEST = 400  # characters of one row that is shown
 _SAMPLE = 40  # rows that are looked at to tell a table

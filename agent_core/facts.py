@@ -15,7 +15,7 @@ from typing import Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from agent_fact_patterns import (
+from agent_core.fact_patterns import (
     Kind,
     Span,
     has_single_names,

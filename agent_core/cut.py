@@ -9,8 +9,8 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
-from agent_clip import clip_result
-from agent_clip_text import head_and_tail
+from agent_core.clip import clip_result
+from agent_core.clip_text import head_and_tail
 from context import text_of
 
 _ITEMS = 4  # of a list that stay when it is cut

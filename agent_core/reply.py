@@ -10,11 +10,11 @@ from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
 from langgraph.config import get_stream_writer
 
-from agent_ledger import Ledger
-from agent_ports import Model, Tool
-from agent_prompt import Composer
-from agent_sent import SENT, basis_of, digest, facts_of, key_of
-from agent_view import Limits as Limits
+from agent_core.ledger import Ledger
+from agent_core.ports import Model, Tool
+from agent_core.prompt import Composer
+from agent_core.sent import SENT, basis_of, digest, facts_of, key_of
+from agent_core.view import Limits as Limits
 from context import text_of
 
 SHORTER = 0.7  # part of the room that messages get after the server refused a prompt as too long

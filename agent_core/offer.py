@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from agent_ports import Described, Tool
-from agent_recall import TOOLS, Lookup
+from agent_core.ports import Described, Tool
+from agent_core.recall import TOOLS, Lookup
 from context import Window, weigh_tool
 
 

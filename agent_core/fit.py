@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from agent_cut import clipped
-from agent_facts import surviving
-from agent_view import (
+from agent_core.cut import clipped
+from agent_core.facts import surviving
+from agent_core.view import (
     BLOCK,
     LEFT_OUT,
     Limits,

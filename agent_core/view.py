@@ -16,10 +16,10 @@ from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from agent_clip_text import head_and_tail
-from agent_cut import clipped, cut
-from agent_fold import fence
-from agent_mend import mend
+from agent_core.clip_text import head_and_tail
+from agent_core.cut import clipped, cut
+from agent_core.fold import fence
+from agent_core.mend import mend
 from context import old_end, stub, text_of
 
 LAST_CALL = "[No further tool calls in this turn: answer now from what is known.]"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agent_clip_text import shorten
+from agent_core.clip_text import shorten
 
 _WIDEST = 400  # characters of one line that is shown
 _MARK = 20  # characters of the mark for left out lines

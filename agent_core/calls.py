@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from langchain_core.messages import ToolMessage
 
-from agent_ports import Run, Tool
-from agent_reply import emit_result
-from agent_turn import call_key, result_of
+from agent_core.ports import Run, Tool
+from agent_core.reply import emit_result
+from agent_core.turn import call_key, result_of
 
 RESULT_LOST = "[it ran; its result was lost]"
 UNKNOWN_OUTCOME = (

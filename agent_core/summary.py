@@ -15,13 +15,13 @@ from typing import Any
 from langchain_core.messages import AnyMessage, HumanMessage
 from langchain_core.messages.ai import UsageMetadata
 
-from agent_fit import CHARS_A_TOKEN
-from agent_fold import accepted, instruction, piece
-from agent_ledger import Ledger
-from agent_offer import Offer
-from agent_ports import Model, Tool
-from agent_prompt import Composer, Request
-from agent_view import View, render
+from agent_core.fit import CHARS_A_TOKEN
+from agent_core.fold import accepted, instruction, piece
+from agent_core.ledger import Ledger
+from agent_core.offer import Offer
+from agent_core.ports import Model, Tool
+from agent_core.prompt import Composer, Request
+from agent_core.view import View, render
 from context import text_of
 
 MOST_PIECES = 4  # requests that one summary may take

@@ -13,12 +13,12 @@ from typing import Any
 from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
 
-from agent_facts import surviving
-from agent_fit import CHARS_A_TOKEN, facts_chars, fold_before, fold_point
-from agent_ports import Tool
-from agent_prompt import Composer
-from agent_summary import Summariser
-from agent_view import Marks, last_prompt, render, since
+from agent_core.facts import surviving
+from agent_core.fit import CHARS_A_TOKEN, facts_chars, fold_before, fold_point
+from agent_core.ports import Tool
+from agent_core.prompt import Composer
+from agent_core.summary import Summariser
+from agent_core.view import Marks, last_prompt, render, since
 from context import old_end
 
 SUMMARY_TOKENS = 400
