@@ -109,8 +109,8 @@ _REFUSAL = re.compile(
 _PREAMBLE = re.compile(
     r"[\s*#]{0,9}(?:(?:sure|certainly|of course|okay|ok|gern|natürlich)\b[\s,.!*]{0,9})?"
     r"(?:(?:here(?:['’]s| is| are)|below (?:is|are)|this is|these are|hier (?:ist|sind)) "
-    r"[^\n:]{0,40})?(?:(?:the |an? |my )?(?:new |updated )?(?:summary|notes|zusammenfassung|notizen))"
-    r"\b[^\n:]{0,60}:[\s*]{0,9}",
+    r"[^\n:]{0,40})?(?:(?:the |an? |my )?(?:new |updated )?"
+    r"(?:summary|notes|zusammenfassung|notizen))\b[^\n:]{0,60}:[\s*]{0,9}",
     re.IGNORECASE,
 )
 _OFFER = re.compile(
