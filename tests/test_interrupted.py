@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from context import mend
+from agent_core.mend import mend
 from local_agent.events import ApprovalRequested, Decision, Interrupted
 from local_agent.threads import has_open_turn
 from local_agent.ui.interrupted import ask_to_go_on, interrupted_line

@@ -12,7 +12,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import Checkpoint, CheckpointTuple, copy_checkpoint
@@ -27,20 +27,36 @@ from local_agent.memory.branches import (
     put_branch,
     read_branches,
 )
-from local_agent.memory.chain import Step, Turn, head_of, read_chain, read_turns, time_of
+from local_agent.memory.chain import (
+    Plain,
+    Step,
+    Turn,
+    head_of,
+    read_chain,
+    read_next,
+    read_steps,
+    read_turns,
+    read_written,
+    time_of,
+)
 from local_agent.memory.connection import Statements
+from local_agent.memory.raw import plain_value
 from local_agent.memory.saver import Saver
 
-T = TypeVar("T")
+_WRITE_RUNS = """
+    SELECT message_id, call_id, coalesce(finished, started) FROM tool_runs
+    WHERE thread = ? AND is_write = 1
+"""
 Change = Callable[[sqlite3.Connection, str], None]
 
 
 class Heads:
     """Reads the chains of threads and puts their heads elsewhere."""
 
-    def __init__(self, statements: Statements, saver: Saver) -> None:
+    def __init__(self, statements: Statements, saver: Saver, plain: Plain = plain_value) -> None:
         self._db = statements
         self._saver = saver
+        self._plain = plain
 
     async def chain(self, thread: str, head: str | None = None) -> list[Step]:
         """As `chain.read_chain`."""
@@ -48,7 +64,31 @@ class Heads:
 
     async def turns(self, thread: str, head: str | None = None) -> list[Turn]:
         """As `chain.read_turns`."""
-        return await self._db.look(lambda conn: read_turns(conn, thread, head))
+        return await self._db.look(lambda conn: read_turns(conn, thread, head, self._plain))
+
+    async def steps(self, thread: str) -> dict[str, Step]:
+        """As `chain.read_steps`."""
+        return await self._db.look(lambda conn: read_steps(conn, thread))
+
+    async def following(self, thread: str) -> dict[str, tuple[str, ...]]:
+        """As `chain.read_next`."""
+        return await self._db.look(lambda conn: read_next(conn, thread, self._plain))
+
+    async def written(
+        self, thread: str, *, results: bool = False
+    ) -> list[tuple[str, list[Mapping[str, Any]]]]:
+        """As `chain.read_written`."""
+        return await self._db.look(
+            lambda conn: list(read_written(conn, thread, self._plain, results=results))
+        )
+
+    async def write_runs(self, thread: str) -> dict[tuple[str, str], str]:
+        """When each write of the thread ended or began, by the ids of its message and its call."""
+
+        def read(conn: sqlite3.Connection) -> dict[tuple[str, str], str]:
+            return {(row[0], row[1]): str(row[2]) for row in conn.execute(_WRITE_RUNS, (thread,))}
+
+        return await self._db.look(read)
 
     async def branches(self, thread: str) -> list[Branch]:
         """As `branches.read_branches`."""
@@ -57,10 +97,6 @@ class Heads:
     async def enter(self, thread: str, branch: Branch) -> None:
         """As `branches.put_branch`."""
         await self._db.change(lambda conn: put_branch(conn, thread, branch))
-
-    async def look(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        """What `read` finds."""
-        return await self._db.look(read)
 
     async def put(
         self, thread: str, base: str | None, values: Mapping[str, Any], also: Change

@@ -215,7 +215,7 @@ class Timeline:
         """Put the head onto a copy of `base`, and into it what ran on other courses than that."""
         heads = self.memory.heads
         steps = await heads.chain(self.thread, base) if base else []
-        ran = await heads.look(ran_elsewhere(self.thread, steps))
+        ran = await ran_elsewhere(heads, self.thread, steps)
         given = dict(values or {})
         ran |= given.pop("ran", {})
         if ran:

@@ -15,7 +15,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveM
 from agent_core.turn import call_key, handles_of, open_calls
 from local_agent.errors import ThreadError, UsageError
 from local_agent.memory.branches import put_branch
-from local_agent.memory.chain import Step, Turn, read_written
+from local_agent.memory.chain import Step, Turn
 from local_agent.memory.heads import config_of
 from local_agent.timeline.course import Moved, Timeline, now
 from local_agent.timeline.pending import bring_back
@@ -148,13 +148,13 @@ async def _place_of(
     timeline: Timeline, chain: Sequence[Step], message: ToolMessage, handle: str
 ) -> int:
     """Where in the chain the message came in. Raises `ThreadError` where that is gone."""
-    written = await timeline.memory.heads.look(
-        lambda conn: [
-            checkpoint_id
-            for checkpoint_id, messages in read_written(conn, timeline.thread, results=True)
-            if any(one.get("id") == message.id for one in messages)
-        ]
-    )
+    written = {
+        checkpoint_id
+        for checkpoint_id, messages in await timeline.memory.heads.written(
+            timeline.thread, results=True
+        )
+        if any(one.get("id") == message.id for one in messages)
+    }
     places = [i for i, step in enumerate(chain[:-1], 1) if step.checkpoint_id in written]
     if not places:
         raise ThreadError(f"{handle} cannot be edited any more: the steps of its turn are gone.")

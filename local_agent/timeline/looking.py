@@ -12,7 +12,7 @@ from langgraph.types import StateSnapshot
 
 from local_agent.errors import ThreadError
 from local_agent.memory.branches import is_named, short_id
-from local_agent.memory.chain import Step, read_next, read_steps, time_of
+from local_agent.memory.chain import Step, time_of
 from local_agent.memory.heads import config_of
 from local_agent.timeline.course import Timeline
 from local_agent.timeline.sent import Sent, sent_for
@@ -57,7 +57,7 @@ class Moment:
 async def places(timeline: Timeline) -> list[Place]:
     """The checkpoints that led to where the thread stands, newest first."""
     chain, turns = await timeline.chain(), await timeline.turns()
-    after = await timeline.memory.heads.look(lambda conn: read_next(conn, timeline.thread))
+    after = await timeline.memory.heads.following(timeline.thread)
     starts = {turn.checkpoint_start: turn.number for turn in turns}
     found: list[Place] = []
     number = next((turn.number - 1 for turn in turns if turn.checkpoint_start), len(turns))
@@ -76,7 +76,7 @@ async def moment(timeline: Timeline, typed: str) -> Moment:
 
     Raises `ThreadError` where it names none, or several.
     """
-    steps = await timeline.memory.heads.look(lambda conn: read_steps(conn, timeline.thread))
+    steps = await timeline.memory.heads.steps(timeline.thread)
     if not steps:
         raise ThreadError(f"There is no thread '{timeline.thread}'.", "See: agent threads list")
     found = [one for one in steps.values() if is_named(one.checkpoint_id, typed)]
@@ -120,7 +120,7 @@ def _moment(
 
 async def _asking(timeline: Timeline, steps: Mapping[str, Step], start: Step) -> str | None:
     """The checkpoint from `start` on at which the model was asked next, in the same turn."""
-    after = await timeline.memory.heads.look(lambda conn: read_next(conn, timeline.thread))
+    after = await timeline.memory.heads.following(timeline.thread)
     children: dict[str, list[str]] = {}
     for step in steps.values():
         children.setdefault(step.parent or "", []).append(step.checkpoint_id)

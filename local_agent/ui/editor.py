@@ -47,7 +47,8 @@ def _editor(environ: Mapping[str, str]) -> list[str]:
     named = environ.get("VISUAL") or environ.get("EDITOR")
     if named:
         return shlex.split(named, posix=sys.platform != "win32")
-    found = next((name for name in _USUAL if shutil.which(name)), None)
+    path = environ.get("PATH")
+    found = next((name for name in _USUAL if shutil.which(name, path=path)), None)
     if found is None:
         raise UsageError("There is no editor.", "Set EDITOR to one.")
     return [found]
