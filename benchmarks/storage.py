@@ -4,8 +4,9 @@
 
 Both run the agent's own graph and session on a database of our own settings; only the channel of
 `messages` differs. Each turn is a prompt, a tool call, a result of 4 KB and an answer; the model
-answers at once, so all time is our own. Prints numbers and ratios of one run; exit 1 when a ratio
-is over its limit.
+answers at once, so all time is our own. The index of words is kept in both, and what it costs is
+measured apart, on texts of this repository. Prints numbers and ratios of one run; exit 1 when a
+ratio is over its limit.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from pathlib import Path
 from statistics import median
 from typing import Annotated, Any, Literal
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langgraph.graph.message import add_messages
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -42,6 +43,8 @@ RESULT_BYTES = 4096
 GROWTH_LIMIT = 0.5  # of what a turn's own time grows with add_messages
 SIZE_LIMIT = 10e6  # bytes after 200 turns
 TURN_LIMIT = 1.5  # bytes of a turn around turn 1,000 against turn 100
+INDEX_LIMIT = 1.25  # bytes of the index of words against those of the texts
+INDEXED_TURNS = 300
 
 
 class PlainState(State, total=False):
@@ -102,6 +105,7 @@ def build(state: type[Any], memory: Memory) -> Session:
         threads=memory.threads,
         model_name=lambda: "none",
         translate=memory.translate,
+        index=memory.index,
     )
 
 
@@ -182,9 +186,38 @@ async def main() -> int:
             await ours.turn()
             await plain.turn()
         good = compare(ours, plain, turns)
+        good = await index_cost(folder / "index.db") and good
         for _ in range(args.long - turns):
             await ours.turn()
         return 0 if growth(ours) and good else 1
+
+
+async def index_cost(path: Path) -> bool:
+    """What the index of words adds to a file, against the texts that it holds."""
+    root = Path(__file__).resolve().parents[1]
+    files = sorted([*root.glob("*.md"), *root.glob("*.py"), *root.glob("local_agent/*/*.py")])
+    whole = "".join(file.read_text(encoding="utf-8") for file in files)
+    messages: list[AnyMessage] = []
+    async with open_memory(path) as memory:
+        assert memory.index is not None
+        before = await _bytes(memory)
+        for turn in range(INDEXED_TURNS):
+            start = turn * RESULT_BYTES % (len(whole) - RESULT_BYTES)
+            prompt, answer = whole[start : start + 100], whole[start + 500 : start + 700]
+            result = whole[start : start + RESULT_BYTES]
+            messages += [
+                HumanMessage(prompt, id=uuid.uuid4().hex),
+                ToolMessage(result, id=uuid.uuid4().hex, tool_call_id="c"),
+                AIMessage(answer, id=uuid.uuid4().hex),
+            ]
+            await memory.index.sync("benchmark", messages)
+        added = await _bytes(memory) - before
+    size = sum(len(str(message.content).encode()) for message in messages)
+    print(
+        f"index of words, {INDEXED_TURNS} turns: {added:,.0f} bytes for {size:,} of text:"
+        f" {added / size:.2f}  (limit {INDEX_LIMIT})"
+    )
+    return added / size <= INDEX_LIMIT
 
 
 def compare(ours: Thread, plain: Thread, turns: int) -> bool:

@@ -132,10 +132,17 @@ def module_of(imported_name: str, known: Mapping[str, Path]) -> str:
 @pytest.mark.process
 @pytest.mark.parametrize(
     "argv",
-    [["--help"], ["--version"], ["threads", "list"], ["threads", "search", "word"]],
+    [
+        ["--help"],
+        ["--version"],
+        ["threads", "list"],
+        ["threads", "search", "word"],
+        ["threads", "delete", "--older-than", "1d"],
+        ["threads", "prune", "--dry-run"],
+    ],
 )
 def test_quick_commands_import_no_heavy_module(argv: list[str], tmp_path: Path) -> None:
-    """--help, --version and `threads list` load neither LangChain nor openai nor mcp."""
+    """--help, --version, `threads list|search|delete` load neither LangChain nor openai nor mcp."""
     code = (
         "import sys; from local_agent.cli import run; code = run(sys.argv[1:]);"
         "heavy = {m.split('.')[0] for m in sys.modules} & "

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import random
 import shutil
 import sqlite3
 import subprocess
@@ -21,13 +23,18 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 
 from context import text_of
 from local_agent.cli import run
+from local_agent.errors import ThreadError
 from local_agent.events import ApprovalRequested, Decision
 from local_agent.memory.chain import read_chain, turns_of
 from local_agent.memory.prune import plan_of
+from local_agent.memory.words import parse
 from local_agent.session import Session
 from local_agent.threads.prune import plans_of, prune_threads
+from local_agent.threads.search import search_threads
+from local_agent.timeline.edits import edit_result
 from tests.graph_kit import ScriptedModel, ScriptedTool, call, collect, open_session, say
 from tests.test_lock import holder
+from tests.timeline_kit import answer, open_line, send, texts
 
 TURNS = 6
 
@@ -246,6 +253,105 @@ async def test_a_thread_that_is_open_is_refused(
         assert rows(path) == before
     assert await asyncio.to_thread(run, ["threads", "prune", *options]) == 0
     assert rows(path) < before
+
+
+async def test_branches_go_and_redo_with_them(tmp_path: Path) -> None:
+    """What was rewound is dropped for good; where the thread stands is kept, and can be undone."""
+    path = tmp_path / "m.db"
+    replies: list[Any] = [say(f"answer {n}") for n in range(4)]
+    async with open_line(path, [*replies, say("other")]) as (session, timeline, _):
+        for n in range(4):
+            await send(session, f"prompt {n}")
+        await timeline.rewind(4)
+        await send(session, "instead")
+        await timeline.undo()
+        assert len(await timeline.branches()) == 2
+    (plan,) = plans_of(path, None, 20)
+    assert (plan.turns, plan.branches, plan.rewrite) == (0, 2, False)
+    before = await states(path)
+    done = await prune_threads(path, ["t"], 20)
+    assert done.threads == ("t",)
+    assert await states(path) == before
+    async with open_line(path, [say("more")]) as (session, timeline, _):
+        assert await timeline.branches() == []
+        with pytest.raises(ThreadError, match="nothing to bring back"):
+            await timeline.redo()
+        assert [turn.prompt for turn in await timeline.turns()] == [f"prompt {n}" for n in range(3)]
+        assert (await timeline.rewind(2)).draft == "prompt 1"
+        await send(session, "go on")
+        assert texts(await session.messages())[-2:] == ["human: go on", "ai: more"]
+        assert b"instead" not in path.read_bytes()
+
+
+async def test_older_turns_are_listed_and_cannot_be_turned_back_to(tmp_path: Path) -> None:
+    """After a pruning the turns keep their numbers; those that are gone say so."""
+    path = tmp_path / "m.db"
+    await converse(path)
+    await prune_threads(path, ["t"], 2)
+    async with open_line(path, [say("more")]) as (session, timeline, _):
+        turns = await timeline.turns()
+        assert [(t.number, t.prompt, t.is_reachable) for t in turns] == [
+            (1, "prompt 0", False),
+            (2, "prompt 1", False),
+            (3, "prompt 2", False),
+            (4, "prompt 4", True),
+            (5, "prompt 5", True),
+        ]
+        await timeline.rewind(4)
+        await send(session, "go on")
+        assert texts(await session.messages())[-2:] == ["human: go on", "ai: more"]
+        with pytest.raises(ThreadError):
+            await timeline.rewind(3)
+    assert search_threads(path, parse('"prompt 4"')).total == 0
+    assert [h.turn for h in search_threads(path, parse('"go on"')).hits] == [4]
+
+
+LONG = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 30)]
+
+
+@pytest.mark.parametrize("seed", [*range(3), *LONG])
+async def test_any_order_of_turns_and_prunings(tmp_path: Path, seed: int) -> None:
+    """Turns, steps back, corrections and prunings as they come: nothing that stands is changed.
+
+    After each step the messages are those that were, and the search finds just the prompts that
+    stand in the thread.
+    """
+    path, chance = tmp_path / "m.db", random.Random(seed)
+    tools = [ScriptedTool("look"), ScriptedTool("book", read_only=False)]
+    said: list[str] = []
+    for step in range(14):
+        kind = chance.choice(["turn", "turn", "turn", "undo", "redo", "edit", "prune", "fork"])
+        replies: list[Any] = [call(("look", {"n": step}), ("book", {})), say(f"answer{step}")]
+        async with open_line(path, replies, tools) as (session, timeline, _):
+            before = texts(await session.messages())
+            kind = kind if before else "turn"
+            with contextlib.suppress(ThreadError):
+                if kind == "turn":
+                    said.append(f"prompt{step}")
+                    await send(session, said[-1], True)
+                elif kind == "undo":
+                    await timeline.undo()
+                elif kind == "redo":
+                    await timeline.redo()
+                elif kind == "edit":
+                    await edit_result(timeline, f"r{chance.randrange(1, 6)}", f"corrected{step}")
+                    await answer(session, (await collect(session.proceed()))[-1])
+                elif kind == "fork":
+                    end = (await timeline.turns())[-1].checkpoint_end
+                    await timeline.memory.heads.fork("t", f"copy{step}", end or "")
+        if kind == "prune":
+            old = await states(path)
+            await prune_threads(path, ["t"], chance.choice([0, 1, 2, 3, 20]))
+            assert (await states(path)).items() <= old.items()
+        rows(path)
+        async with open_line(path) as (session, _, _):
+            stands = [text_of(m.content) for m in await session.messages() if m.type == "human"]
+            assert kind != "prune" or texts(await session.messages()) == before
+        for prompt in said:
+            hits = search_threads(path, parse(prompt), thread="t").hits if stands else []
+            assert [hit.turn for hit in hits] == [
+                n for n, text in enumerate(stands, 1) if text == prompt
+            ]
 
 
 KILLED = """
