@@ -215,14 +215,12 @@ class Window:
     def tokens(self, messages: Sequence[BaseMessage]) -> int:
         return int(sum(map(weigh, messages)) * self.scale) + 1
 
-    def tool_tokens(self, tools: Sequence[Mapping[str, Any]]) -> int:
-        return int((TOOL_HEAD + sum(map(weigh_tool, tools))) * self.scale) + 1 if tools else 0
+    def tool_tokens(self, weight: float) -> int:
+        """The tokens of tools of `weight` (see `weigh_tool`), with what a template says of them."""
+        return int((TOOL_HEAD + weight) * self.scale) + 1 if weight else 0
 
     def fits_tools(self, weight: float) -> bool:
-        """Whether tools of `weight` (see `weigh_tool`) may all be in a prompt.
-
-        The answer is the same as long as the window has its size.
-        """
+        """Whether tools of `weight` may all be in a prompt; it depends on the size alone."""
         return (TOOL_HEAD + weight) * TOOL_SCALE <= self.tool_room
 
     def observe(self, estimated: int, actual: int) -> None:

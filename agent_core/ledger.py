@@ -158,7 +158,7 @@ def _compare(before: Request, now: Request, scale: float) -> tuple[int, str]:
     same = weigh(now.system)
     if before.offer.functions != now.offer.functions:
         return int(same * scale), "tools"
-    same += sum(now.offer.weights.values()) + (TOOL_HEAD if now.offer.functions else 0)
+    same += now.offer.weight + (TOOL_HEAD if now.offer.functions else 0)
     pairs = list(zip(before.view.messages, now.view.messages, strict=False))
     for old, new in pairs:
         if not _is_same(old, new):

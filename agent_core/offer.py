@@ -26,6 +26,10 @@ class Offer:
     weights: Mapping[str, float]
     left_out: int
 
+    @property
+    def weight(self) -> float:
+        return sum(self.weights.values())
+
 
 def function_of(tool: Described) -> dict[str, Any]:
     """The tool as the chat API takes it."""

@@ -66,7 +66,7 @@ class Composer:
 
     def room(self, offered: Offer) -> int:
         """The tokens that messages may have beside the system prompt and the tools."""
-        fixed = self.window.tokens([self.system]) + self.window.tool_tokens(offered.functions)
+        fixed = self.window.tokens([self.system]) + self.window.tool_tokens(offered.weight)
         return self.window.room(fixed)
 
     def marks(self, values: Mapping[str, Any]) -> Marks:

@@ -15,7 +15,8 @@ def test_tools_take_a_third_at_most() -> None:
     window = Window(4096)
     kept = fit_tools(tools, window)
 
-    assert window.fits_tools(sum(weigh_tool(tools[at]) for at in kept))
-    assert window.tool_tokens([tools[at] for at in kept]) <= 4096 // 3
+    weight = sum(weigh_tool(tools[at]) for at in kept)
+    assert window.fits_tools(weight)
+    assert window.tool_tokens(weight) <= 4096 // 3
     assert kept == list(range(len(kept)))
     assert 0 < len(kept) < 20
