@@ -14,8 +14,8 @@ from local_agent.events import ApprovalRequested, Decision, Interrupted
 from local_agent.threads import has_open_turn
 from local_agent.ui.interrupted import ask_to_go_on, interrupted_line
 from tests.graph_kit import ScriptedModel, ScriptedTool, call, collect, open_session, say
-from tests.view_kit import assert_strict
 from tests.test_crash_points import POINTS, Dying, Killed, again, go_on, parts, play
+from tests.view_kit import assert_strict
 
 
 async def die(*_: object) -> Any:

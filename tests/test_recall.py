@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from agent_core.grep import compiled, find_lines
+from agent_core.offer import function_of
 from agent_core.ports import Tool
 from agent_core.recall import READ, SEARCH, TOOLS, answer
-from agent_core.offer import function_of
 from agent_core.search import fold
 
 LISTING = "\n".join(f"file{n}.txt {n * 37} bytes" for n in range(1, 501))

@@ -12,6 +12,7 @@ from typing import Any
 from agent_maintain import is_due, next_step
 from agent_prompt import Composer
 from agent_view import Limits
+
 from benchmarks.context_bench.cache import Slot, Tally, tally
 from benchmarks.context_bench.conversation import TOOLS, Turn, conversation
 from benchmarks.context_bench.program import OURS, Scripted, play

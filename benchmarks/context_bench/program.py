@@ -10,12 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, Protocol
 
+from agent_view import Limits
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 from langgraph.graph.state import CompiledStateGraph
 
 from agent_graph import build_graph
-from agent_view import Limits
 from benchmarks.context_bench.cache import ROUTER, SUMMARY, TURN, Refused, Request, Slot, tally
 from benchmarks.context_bench.conversation import TOOLS, Turn, conversation, functions
 from benchmarks.context_bench.policies import summary_of
