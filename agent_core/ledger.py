@@ -70,6 +70,11 @@ class Ledger:
         found = self._last.get(thread)
         return found[1] if found else None
 
+    def preview(self, thread: str, request: Request, window: Window) -> Entry:
+        """What `request` would be if it went out now."""
+        before = self._last.get(thread)
+        return _entry(thread, "turn", request, window, before[0] if before else None, ())
+
     def side_call(self, name: str) -> None:
         """Note that the server read another prompt: of the router, say."""
         self._count += 1

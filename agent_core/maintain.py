@@ -141,7 +141,8 @@ class Maintainer:
                 values, step.folded, chars=chars, thread=thread, tools=before
             )
             usage = tuple(asked.usage)
-            if not asked.text and step.before <= step.room and not by_hand:
+            shown, room = composer.measure(values, tools)
+            if not asked.text and shown <= room and not by_hand:
                 notice = "The model's summary could not be used; nothing was changed."
                 return Outcome({"unsummarised": values["messages"][-1].id}, notice, usage)
             if asked.text:

@@ -9,6 +9,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from agent_ledger import Ledger
+from agent_maintain import Maintainer
+from agent_offer import function_of
+from agent_prompt import Composer
+from agent_summary import Summariser
+from agent_view import Limits
 from langgraph.graph.state import CompiledStateGraph
 
 from agent_core.ledger import Ledger
@@ -48,6 +54,7 @@ class App:
     router: Router
     graph: CompiledStateGraph[Any, None, Any, Any]
     ledger: Ledger  # what the last model call of each thread took
+    maintainer: Maintainer  # compacts by hand; its composer says what the next prompt would be
 
     @asynccontextmanager
     async def session(self, thread: str) -> AsyncIterator[Session]:
@@ -108,7 +115,9 @@ async def open_app(settings: Settings, say: Say) -> AsyncIterator[App]:
             lambda: all_fit(functions, window),
             settings.route,
         )
-        ledger = Ledger()
+        ledger, limits = Ledger(), limits_of(settings)
+        composer = Composer(window, SYSTEM_PROMPT, limits, [tool.name for tool in servers.tools])
+        maintainer = Maintainer(composer, Summariser(model, composer, ledger))
         graph = build_graph(
             model,
             servers.tools,
@@ -120,11 +129,13 @@ async def open_app(settings: Settings, say: Say) -> AsyncIterator[App]:
             seal=_seal(settings, say),
             window=window,
             system_prompt=SYSTEM_PROMPT,
-            limits=limits_of(settings),
+            limits=limits,
             ledger=ledger,
             checkpointer=memory.saver,
         )
-        yield App(settings, memory, servers, model, window, routes, router, graph, ledger)
+        yield App(
+            settings, memory, servers, model, window, routes, router, graph, ledger, maintainer
+        )
 
 
 def limits_of(settings: Settings) -> Limits:

@@ -17,7 +17,7 @@ from local_agent.config import Settings, user_folders, visible
 from local_agent.errors import ConfigError
 
 # Of the shipped mcp_servers.toml, line ends as LF (see config.content_hash: Windows checkouts).
-SAMPLE_SHA256 = "892b18e829b6c77d988e196cd3ddadaf19c493c887d3223026bb8e1fd48b06af"
+SAMPLE_SHA256 = "3ebca049d041ce411b824a571c02149d6832c25fb20ee03a6477903ee83bf84e"
 _KEPT = 20  # contents of one path that stay trusted, so that changing branches does not ask anew
 
 
