@@ -190,10 +190,11 @@ def test_the_limits_hold(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_a_thousand_turns_are_no_longer_than_a_hundred() -> None:
-    """The largest prompt of the last hundred of 1,000 turns is none above that of the first."""
+    """At turn 1,000 prompts are as at turn 100, but for how they go up and down."""
     grown = growth.measure(1)
     early, late = grown.prompts
-    assert late <= early
+    assert late <= early * growth.NOISE
+    assert max(grown.largest) < growth.LOADED
     assert grown.tally.overflows == 0
 
 

@@ -22,6 +22,8 @@ from local_agent.app import SYSTEM_PROMPT
 TURNS, EARLY = 1000, 100
 LOADED = 8192
 AROUND = 40  # turns that are timed before turn 100 and before turn 1,000; they have several steps
+SPAN = 100  # turns whose prompts are averaged: a prompt goes up and down between the water marks
+NOISE = 1.05  # such averages of one thread lie this close together
 REPEATS = 5
 MOST_MS = 10.0
 
@@ -78,9 +80,15 @@ class Growth:
     late_ms: float
 
     @property
-    def prompts(self) -> tuple[int, int]:
-        """The largest of the first 100 turns, and of the last 100."""
-        return max(self.tally.prompts[:EARLY]), max(self.tally.prompts[-EARLY:])
+    def prompts(self) -> tuple[float, float]:
+        """The mean prompt of the 100 turns around turn 100, and of the last 100."""
+        around = self.tally.prompts[EARLY - SPAN // 2 : EARLY + SPAN // 2]
+        return fmean(around), fmean(self.tally.prompts[-SPAN:])
+
+    @property
+    def largest(self) -> tuple[int, int]:
+        """The largest prompt of the first 100 turns, and of all behind them."""
+        return max(self.tally.prompts[:EARLY]), max(self.tally.prompts[EARLY:])
 
     @property
     def most_growth(self) -> float:
@@ -90,10 +98,14 @@ class Growth:
     @property
     def verdicts(self) -> dict[str, bool]:
         early, late = self.prompts
+        first, rest = self.largest
+        room = LOADED - Window(LOADED).reply
         grown = self.late_ms / self.early_ms
         return {
-            f"largest prompt of turns {TURNS - EARLY + 1} to {TURNS} / of the first {EARLY}:"
-            f" {late:,} / {early:,} = {late / early:.2f} (at most 1)": late <= early,
+            f"prompt at turn {TURNS} / at {EARLY}, means of {SPAN} turns: {late:,.0f} /"
+            f" {early:,.0f} = {late / early:.2f} (at most {NOISE})": late <= early * NOISE,
+            f"largest prompt: {first:,} in the first {EARLY} turns, {rest:,} in the others"
+            f" (at most {room:,})": max(first, rest) <= room,
             f"overflows: {self.tally.overflows} (at most 0)": not self.tally.overflows,
             f"own code for the view of a turn: {self.late_ms:.2f} ms"
             f" (under {MOST_MS:g} ms)": self.late_ms < MOST_MS,
