@@ -53,7 +53,7 @@ MARK = re.compile(r"\[p(\d+)\]\s*$")
 CALL_ID = re.compile(r"c(\d+)_(\d+)_")
 SHOWN_RESULT = re.compile(r"(?:saw|wrote|failed) (k\d+)")
 SHOWN_ANSWER = re.compile(r"done (a\d+)\.")
-KINDS = ["look"] * 4 + ["long"] * 2 + ["write"] * 3 + ["slow_look", "slow_write", "fail"]
+KINDS = ["look"] * 3 + ["long"] * 2 + ["write"] * 2 + ["slow_write"] * 3 + ["slow_look", "fail"]
 WRITES = ("write", "slow_write")
 APPROVAL, AGAIN = "n REASON:", "Run it again?"
 GO_ON = "Go on with it? Enter goes on · d discards it:"
@@ -286,8 +286,9 @@ class Conversation:
     def _moment(self) -> Moment:
         """When the next run is to be killed."""
         chance = self.chance
-        kind = chance.choice(("start", "asked", "asked", "noted", "shown", "shown"))
-        return Moment(kind, chance.choice((1, 1, 2, 3)), chance.uniform(0, 0.25))
+        kind = chance.choice(("start", "asked", "asked", "shown", "shown", *["noted"] * 4))
+        longest = 0.1 if kind == "noted" else 0.25  # within a slow write
+        return Moment(kind, chance.choice((1, 1, 2, 3)), chance.uniform(0, longest))
 
     def _wait(
         self,
