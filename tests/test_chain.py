@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -10,12 +11,19 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
+import ormsgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
+from langgraph.types import Send
 
 from local_agent.memory.chain import Turn, read_chain, read_turns, time_of, turns_of
+from local_agent.memory.raw import messages_in, plain_value, text_in
 from tests.graph_kit import ScriptedModel, ScriptedTool, call, collect, open_session, say
 
 
@@ -151,6 +159,46 @@ async def test_a_database_of_the_stock_saver(tmp_path: Path) -> None:
 
     assert [turn.prompt for turn in turns] == ["one", "two", "three", "four"]
     assert [turn.is_reachable for turn in turns] == [True] * 4
+
+
+VALUES = (
+    None,
+    "text",
+    [1, {"a": [True, None]}],
+    HumanMessage("hi", id="h1"),
+    [AIMessage("", tool_calls=[{"name": "look", "args": {"n": 1}, "id": "c1"}])],
+    Send("tools", {"call": 1}),
+    {"__start__": {"messages": [("user", "one")]}},
+)
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: type(value).__name__)
+def test_stored_values_are_read_as_plain_data(value: Any) -> None:
+    """No class comes back; a message is the mapping of its fields, a `Send` its arguments."""
+    plain = plain_value(*JsonPlusSerializer().dumps_typed(value))
+    json.dumps(plain)
+    if isinstance(value, HumanMessage):
+        assert (plain["type"], plain["content"], plain["id"]) == ("human", "hi", "h1")
+    elif isinstance(value, Send):
+        assert list(plain)[:2] == ["tools", {"call": 1}]
+    elif isinstance(value, list) and isinstance(value[0], AIMessage):
+        assert messages_in(plain)[0]["tool_calls"][0]["name"] == "look"
+
+
+@given(st.binary(max_size=60), st.sampled_from(["msgpack", "msgpack+aes", "json", "null"]))
+def test_what_cannot_be_read_is_nothing(blob: bytes, kind: str) -> None:
+    """Another serializer's values and damaged ones give None or something plain, never an error."""
+    value = plain_value(kind, blob)
+    for message in messages_in(value):
+        text_in(message)
+
+
+def test_endless_nesting_is_nothing() -> None:
+    """A value that is packed into itself many times over is damaged."""
+    blob = b"\x90"
+    for _ in range(5000):
+        blob = ormsgpack.packb(ormsgpack.Ext(7, blob))
+    assert plain_value("msgpack", blob) is None
 
 
 def test_a_checkpoint_id_that_is_no_uuid_has_no_time() -> None:

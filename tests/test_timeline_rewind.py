@@ -16,6 +16,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
 from langgraph.types import interrupt
 
+from context import Window
 from local_agent.errors import StorageError, ThreadError
 from local_agent.events import ApprovalRequested, Decision, TurnFinished
 from local_agent.memory.heads import config_of
@@ -315,6 +316,28 @@ async def test_past_a_summary(tmp_path: Path) -> None:
         values = (await timeline.graph.aget_state(config_of("t"))).values
         assert values["summary"] == "of old"
         assert len(values["messages"]) == 10
+
+
+async def test_past_what_no_longer_fits(tmp_path: Path) -> None:
+    """K09: 30 turns in a window for a few: all can be read, and turn 3 can be gone back to."""
+    path, window = tmp_path / "m.db", Window(1024)
+    replies = [say("an answer " * 30) for _ in range(120)]
+    async with open_line(path, replies, window=window) as (session, timeline, model):
+        for n in range(1, 31):
+            await send(session, f"prompt {n} " + "of some words " * 8)
+        assert len(model.asked[-1]["messages"]) < 30
+        assert [turn.prompt.split()[1] for turn in await timeline.turns()] == [
+            str(n) for n in range(1, 31)
+        ]
+        assert len(await session.messages()) == 60
+        await timeline.rewind(3)
+    async with open_line(path, [say("back")], window=window) as (session, timeline, model):
+        await send(session, "go on")
+        sent = texts(model.asked[0]["messages"])
+        assert [one.split()[2] for one in sent[::2]] == ["1", "2", "on"]
+        assert [len(one.split()) for one in sent[1:4:2]] == [61, 61], "whole, and no summary"
+        (branch,) = await timeline.branches()
+        assert branch.turns == 28
 
 
 async def test_no_such_turn_or_branch(tmp_path: Path) -> None:

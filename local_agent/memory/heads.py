@@ -58,6 +58,10 @@ class Heads:
         self._saver = saver
         self._plain = plain
 
+    async def head(self, thread: str) -> str | None:
+        """As `chain.head_of`."""
+        return await self._db.look(lambda conn: head_of(conn, thread))
+
     async def chain(self, thread: str, head: str | None = None) -> list[Step]:
         """As `chain.read_chain`."""
         return await self._db.look(lambda conn: read_chain(conn, thread, head))

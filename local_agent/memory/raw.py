@@ -23,7 +23,7 @@ def plain_value(kind: str, blob: bytes | None) -> Any:
         return None
     try:
         return ormsgpack.unpackb(blob, ext_hook=_unpack, option=ormsgpack.OPT_NON_STR_KEYS)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from langchain_core.messages import HumanMessage
 from langgraph.graph import END
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import StateSnapshot
 
 from context import text_of
 from local_agent.errors import ThreadError
@@ -89,8 +90,8 @@ class Timeline:
 
     async def redo(self) -> Moved:
         """Take back the last step back, if nothing came after it."""
-        chain = await self.memory.heads.chain(self.thread)
-        branch = await self._undone(chain[-1].checkpoint_id) if chain else None
+        head = await self.memory.heads.head(self.thread)
+        branch = await self._undone(head) if head else None
         if branch is None or not branch.stops:
             raise ThreadError("There is nothing to bring back.", "/rewind shows the branches.")
         *stops, wanted = branch.stops
@@ -143,8 +144,9 @@ class Timeline:
         is_open = await bring_back(
             self.graph, self.memory.heads, self.thread, branch.checkpoint_id, new
         )
+        state = await self.graph.aget_state(config_of(self.thread))
+        await self._record(state)
         turns = len(await self.turns())
-        await self._record()
         is_new = left is not None and left.checkpoint_id != branch.checkpoint_id
         return Moved(turns, branch=left.id if left and is_new else "", is_open=is_open)
 
@@ -182,15 +184,14 @@ class Timeline:
 
     async def head(self) -> str:
         """The checkpoint that the thread stands on. `ThreadError` if there is no such thread."""
-        chain = await self.chain()
-        return chain[-1].checkpoint_id
+        head = await self.memory.heads.head(self.thread)
+        if head is None:
+            raise ThreadError(f"There is no thread '{self.thread}'.", "See: agent threads list")
+        return head
 
     async def chain(self) -> list[Step]:
         """The checkpoints that led to where the thread stands, oldest first."""
-        chain = await self.memory.heads.chain(self.thread)
-        if not chain:
-            raise ThreadError(f"There is no thread '{self.thread}'.", "See: agent threads list")
-        return chain
+        return await self.memory.heads.chain(self.thread, await self.head())
 
     async def is_open(self, head: str | None = None) -> bool:
         """Whether the thread stands inside a turn, or stood at `head`."""
@@ -246,13 +247,15 @@ class Timeline:
 
         Other programs send a prompt while steps are open; turned back to, they would run.
         """
-        if await self.is_open():
-            await self.graph.aupdate_state(config_of(self.thread), None, as_node=END)
-        await self._record(parent)
-        return await self.head()
-
-    async def _record(self, parent: str | None = None) -> None:
         state = await self.graph.aget_state(config_of(self.thread))
+        if state.tasks:
+            await self.graph.aupdate_state(config_of(self.thread), None, as_node=END)
+            state = await self.graph.aget_state(config_of(self.thread))
+        await self._record(state, parent)
+        return str(state.config["configurable"]["checkpoint_id"])
+
+    async def _record(self, state: StateSnapshot, parent: str | None = None) -> int:
+        """Enter the thread into the list as it stands; the number of its turns."""
         messages = state.values.get("messages", [])
         prompts = [message for message in messages if isinstance(message, HumanMessage)]
         threads, title = self.memory.threads, None
@@ -261,6 +264,7 @@ class Timeline:
         await threads.touch(
             self.thread, title=title, messages=len(messages), turns=len(prompts), parent=parent
         )
+        return len(prompts)
 
 
 def _apart(head: str, turns: Sequence[Turn], there: Sequence[Turn]) -> Branch:
