@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from agent_maintain import next_step
-from agent_ports import Tool
-from agent_prompt import Composer
-from agent_turn import handles_of
-from agent_view import Marks, render
 from langchain_core.messages import HumanMessage, RemoveMessage, ToolMessage
+
+from agent_core.maintain import next_step
+from agent_core.ports import Tool
+from agent_core.prompt import Composer
+from agent_core.turn import handles_of
+from agent_core.view import Marks, render
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,16 +9,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from agent_ledger import Ledger
-from agent_maintain import Maintainer
-from agent_offer import function_of
-from agent_prompt import Composer
-from agent_summary import Summariser
-from agent_view import Limits
 from langgraph.graph.state import CompiledStateGraph
 
 from agent_core.ledger import Ledger
+from agent_core.maintain import Maintainer
 from agent_core.offer import function_of
+from agent_core.prompt import Composer
+from agent_core.summary import Summariser
 from agent_core.view import Limits
 from agent_graph import build_graph
 from context import Window

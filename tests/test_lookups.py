@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_offer import lookups_beside
-from agent_view import Limits
 from langchain_core.messages import ToolMessage
 
+from agent_core.offer import lookups_beside
+from agent_core.view import Limits
 from context import Window, text_of
 from local_agent.events import ToolFinished, ToolStarted
 from tests.graph_kit import ScriptedModel, ScriptedTool, call, collect, open_session, say

@@ -138,7 +138,7 @@ class Request:
 
 
 class Refused(Exception):
-    """The prompt is longer than the context, as `agent_ports.Model.overflow` has it."""
+    """The prompt is longer than the context, as `agent_core.ports.Model.overflow` has it."""
 
     def __init__(self, prompt_tokens: int, context_length: int) -> None:
         super().__init__(f"{prompt_tokens} tokens do not fit {context_length}")

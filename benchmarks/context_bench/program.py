@@ -10,11 +10,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal, Protocol
 
-from agent_view import Limits
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 from langgraph.graph.state import CompiledStateGraph
 
+from agent_core.view import Limits
 from agent_graph import build_graph
 from benchmarks.context_bench.cache import ROUTER, SUMMARY, TURN, Refused, Request, Slot, tally
 from benchmarks.context_bench.conversation import TOOLS, Turn, conversation, functions
