@@ -274,7 +274,7 @@ async def test_pins_that_fill_the_room_do_not_compact_at_every_turn() -> None:
         thread.answer("Noted.")
         asked.append(len(thread.summaries) - before)
 
-    assert asked[1:] == [0] * 7
+    assert sum(asked) <= 1
 
 
 async def test_an_overflow_of_the_summary_is_learnt_from() -> None:
