@@ -42,7 +42,7 @@ _BARE = (_Step(30, 20, 1), _Step(12, 6, 1))  # keys go only where nothing else f
 _ROWS_WANTED = 6  # a step is good enough if it shows so many items of each array
 _WORTH = 1.5  # so many times the items are worth a barer step
 _ROWS_COUNTED = 8  # values are counted from so many items on
-_MAP = 6  # keys of an object of objects from which on it is shown like an array
+_MAP = 13  # keys of an object of objects from which on it is shown like an array
 _FEW = 5  # a key with at most so many different values has them counted
 
 

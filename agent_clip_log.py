@@ -29,12 +29,13 @@ _OUTPUT = re.compile(
 # word in it ("libgpg-error-dev") is neither.
 _ERROR = re.compile(
     r"\b(?:ERROR|FATAL|CRITICAL|PANIC|SEVERE)\b|^(?:E   +\S|FAILED|ERRORS?\b|Traceback|npm ERR!)"
+    r"|^Caused by: "
     r"|\b(?:[Ee]rror|[Ff]atal|[Ff]ehler|[Pp]anic(?:ked)?)(?:\[\w{1,9}\])?:"
     r"|\b[A-Z]\w{0,60}(?:Error|Exception)(?::|$)"
 )
 _WORD = re.compile(
     r"(?<![\w.-])(?:errors?|fail(?:ed|ure|ures|s)?|exception|fatal|denied|refused|timed out"
-    r"|timeout|segfault|segmentation fault|abort(?:ed|ing)?|unhandled|killed|fehler"
+    r"|timeout|panicked|segfault|segmentation fault|abort(?:ed|ing)?|unhandled|killed|fehler"
     r"|fehlgeschlagen)(?![\w-])",
     re.IGNORECASE,
 )
@@ -145,6 +146,8 @@ def _repeats(lines: Sequence[str]) -> tuple[list[int], dict[int, list[int]]]:
 _FAULT, _TRACE, _NAMED, _WARNED, _END, _REST = range(6)
 _LAST = 2  # lines at the end, where programs say how it went, that weigh as much as faults
 _ENDS = 3
+_FRAME = re.compile(r"\s{1,12}at \S|\s{0,12}\^|goroutine \d")  # Java, JavaScript, a compiler, Go
+_FRAMES = 5  # of them behind a fault that are worth showing
 
 
 def _rank(line: str) -> int:
@@ -157,14 +160,22 @@ def _rank(line: str) -> int:
 
 
 def _keep_traces(lines: Sequence[str], ranks: list[int]) -> None:
-    """The lines of a traceback weigh little less than its last one, which says what happened."""
-    within = False
+    """The lines of a trace weigh little less than the one that says what happened.
+
+    That is the last one of Python's, whatever it is called; elsewhere it comes first.
+    """
+    within, frames = False, 0
     for index, line in enumerate(lines):
         if line.lstrip().startswith("Traceback (most"):
             within = True
         elif within:
             within = line.startswith((" ", "\t"))
             ranks[index] = min(ranks[index], _TRACE if within else _FAULT)
+        elif ranks[index] <= _FAULT:
+            frames = _FRAMES
+        elif frames and _FRAME.match(line):
+            ranks[index] = min(ranks[index], _TRACE)
+            frames -= 1
 
 
 def _by_weight(ranks: Sequence[int], first: Sequence[int], alike: Sequence[int]) -> list[int]:

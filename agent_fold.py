@@ -13,17 +13,20 @@ from agent_clip import clip_result
 from context import text_of
 
 _OPENING, _CLOSING = "<earlier_conversation>", "</earlier_conversation>"
+# Lines and not prose: of a model of 1.5B, asked for a summary, came the last message and little
+# else; asked for notes from the first message on, most of what was said.
 _WANTED = (
-    "Now summarise the whole conversation above, any background at its start included. The summary "
-    "will stand in for the older messages.\n"
-    "- Keep word for word: names, identifiers, file paths, addresses, amounts, dates and times.\n"
-    "- Keep what the user wants, what was found out, what was decided, and what is still open.\n"
-    "- Leave out greetings, how tools were called, and what was corrected later.\n"
-    "Write plain text in the language of the conversation, at most {chars} characters. Start with "
-    "the first fact, without an introduction. Do not call a tool."
+    "Write notes on everything above, any background at its start included. They will stand in for "
+    "the older messages.\n"
+    "- One short line for each fact, from the first message to the last.\n"
+    "- Word for word: names, identifiers, file paths, addresses, amounts, dates and times.\n"
+    "- Also what the user wants, what was found out, what was decided, and what is still open.\n"
+    "- No greetings, no tool calls, nothing that was corrected later.\n"
+    "Plain text in the language of the conversation, at most {chars} characters, no introduction. "
+    "Do not call a tool."
 )
 _EXTEND = (
-    "\nThis is the summary so far. Take over all of it that still holds, then add what is new:\n"
+    "\nThese are the notes so far. Take over what still holds, then add what is new:\n"
     f"{_OPENING}\n{{previous}}\n{_CLOSING}"
 )
 
@@ -105,8 +108,9 @@ _REFUSAL = re.compile(
 )
 _PREAMBLE = re.compile(
     r"[\s*#]{0,9}(?:(?:sure|certainly|of course|okay|ok|gern|natürlich)\b[\s,.!*]{0,9})?"
-    r"(?:(?:here(?:['’]s| is)|below is|this is|hier ist) [^\n:]{0,40})?"
-    r"(?:(?:the |an? |my )?(?:new |updated )?(?:summary|zusammenfassung))\b[^\n:]{0,60}:[\s*]{0,9}",
+    r"(?:(?:here(?:['’]s| is| are)|below (?:is|are)|this is|these are|hier (?:ist|sind)) "
+    r"[^\n:]{0,40})?(?:(?:the |an? |my )?(?:new |updated )?"
+    r"(?:summary|notes|zusammenfassung|notizen))\b[^\n:]{0,60}:[\s*]{0,9}",
     re.IGNORECASE,
 )
 _OFFER = re.compile(

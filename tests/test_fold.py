@@ -31,6 +31,7 @@ def test_the_request_says_what_is_wanted() -> None:
         assert word in text
     assert "Do not call a tool" in text
     assert "so far" not in text
+    assert "any background at its start included" in text
 
 
 def test_the_request_extends_the_summary_before() -> None:
@@ -106,6 +107,7 @@ def test_a_piece_is_never_longer(said: list[tuple[str, str]], chars: int) -> Non
         f"Here is the summary:\n{GOOD}",
         f"Sure! Here's an updated summary of the conversation so far:\n\n{GOOD}",
         f"**Summary:** {GOOD}",
+        f"Here are the notes on our conversation:\n\n{GOOD}",
         f"## Zusammenfassung des Gesprächs:\n{GOOD}",
         f"```text\n{GOOD}\n```",
         f"<think>What matters?</think>\n{GOOD}",
