@@ -120,7 +120,7 @@ _COMMON_HAN, _RARE_HAN, _ALPHABET, _WIDE, _ASTRAL = 0.7, 2.0, 0.65, 1.2, 3.0
 _FRAME = 6  # role marks and line ends that a chat template puts around a message
 _CALL = 16  # the frame of a tool call: its tags, braces, "name", "arguments"
 TOOL_HEAD = 110  # tokens of what a template says about how to call tools
-TOOL_SCALE = 1.1  # of schemas, where what fits must not change: they are JSON, and alike
+_LEAP = 1.2  # the calibration grew so much that what fits is decided anew
 _REMEMBERED = 20_000  # characters; longer texts are counted each time
 
 
@@ -195,6 +195,7 @@ class Window:
     max_tokens: int = 8192
     reply_reserve: int | None = None
     scale: float = field(default=1.1)
+    tool_scale: float = field(default=1.1)
 
     @property
     def size(self) -> int:
@@ -220,8 +221,11 @@ class Window:
         return int((TOOL_HEAD + weight) * self.scale) + 1 if weight else 0
 
     def fits_tools(self, weight: float) -> bool:
-        """Whether tools of `weight` may all be in a prompt; it depends on the size alone."""
-        return (TOOL_HEAD + weight) * TOOL_SCALE <= self.tool_room
+        """Whether tools of `weight` may all be in a prompt.
+
+        The answer hardly ever changes: `tool_scale` follows `scale` in leaps, and never down.
+        """
+        return (TOOL_HEAD + weight) * self.tool_scale <= self.tool_room
 
     def observe(self, estimated: int, actual: int) -> None:
         """Learn from the server's own count of a prompt; small prompts say little and are passed.
@@ -233,6 +237,7 @@ class Window:
             return
         wanted = min(max(self.scale * actual / estimated, 1.0), 2.5)
         self.scale += (wanted - self.scale) * (1.0 if wanted > self.scale else 0.2)
+        self._leap()
 
     def overflowed(self, prompt_tokens: int | None, context_length: int | None, sent: int) -> None:
         """The server refused a prompt: take its numbers, or without numbers a third less."""
@@ -240,5 +245,10 @@ class Window:
             self.context_length = min(self.context_length, context_length)
         if prompt_tokens and sent:
             self.scale = min(max(self.scale, self.scale * prompt_tokens / sent), 4.0)
+        self._leap()
         if not context_length:
             self.context_length = min(self.context_length, max(sent * 2 // 3 + self.reply, 512))
+
+    def _leap(self) -> None:
+        if self.scale > self.tool_scale * _LEAP:
+            self.tool_scale = self.scale

@@ -23,6 +23,7 @@ from context import old_end
 
 SUMMARY_TOKENS = 400
 SUMMARY_SHARE = 8  # a summary has at most an eighth of the room
+LEAST_GAIN = 0.1  # of the room; a step for less would be followed by the next at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +134,9 @@ class Maintainer:
         composer = self.composer
         marks, failed = composer.marks(values), values.get("unsummarised", "")
         step = next_step(values, tools, composer)
+        if step.before - step.after < step.room * LEAST_GAIN and not by_hand:
+            return Outcome({})  # where it does not fit, `fit` cuts what is in the way
+        shown, room = composer.measure(values, tools)
         new, usage = step.marks, tuple[UsageMetadata, ...]()
         if step.folded and composer.limits.summary and (by_hand or not failed):
             say(f"Summarising {_turns(step.turns)}, so that the prompt stays short.")
@@ -141,7 +145,6 @@ class Maintainer:
                 values, step.folded, chars=chars, thread=thread, tools=before
             )
             usage = tuple(asked.usage)
-            shown, room = composer.measure(values, tools)
             if not asked.text and shown <= room and not by_hand:
                 notice = "The model's summary could not be used; nothing was changed."
                 return Outcome({"unsummarised": values["messages"][-1].id}, notice, usage)

@@ -58,10 +58,11 @@ class Composer:
 
     def offer(self, tools: Sequence[Tool], *, lookup: bool) -> Offer:
         """The tools of a prompt; the same ones while tools and window are the same."""
-        key = (self.window.size, lookup, *(tool.name for tool in tools))
+        window = self.window
+        key = (window.size, window.tool_scale, lookup, *(tool.name for tool in tools))
         if key not in self._offers:
             lookups = tuple(self.lookups.values()) if lookup else ()
-            self._offers[key] = offer(tools, lookups, self.window)
+            self._offers[key] = offer(tools, lookups, window)
         return self._offers[key]
 
     def room(self, offered: Offer) -> int:

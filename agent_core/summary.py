@@ -84,6 +84,10 @@ class Summariser:
             reply = await self.model.reply(
                 request.messages, tools=request.offer.functions, tool_choice=choice
             )
+        except self.model.overflow as exc:
+            length = getattr(exc, "context_length", None)
+            window.overflowed(getattr(exc, "prompt_tokens", None), length, request.tokens)
+            return ""
         except Exception:  # noqa: BLE001 - without a summary the turn goes on as it was
             return ""
         if reply.usage_metadata:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
@@ -61,7 +62,14 @@ async def play(
         thread.answer(some_text(rng, 6000))
 
 
-@settings(max_examples=60, deadline=None)
+def conversation(seed: int) -> None:
+    rng = Random(seed)
+    steps = [rng.randrange(4) for _ in range(rng.randrange(1, 7))]
+    steps[rng.randrange(len(steps))] = rng.choice((2, 11))
+    asyncio.run(play(rng, rng.choice(LENGTHS), rng.choice(STRATEGIES), some_tools(rng), steps))
+
+
+@settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10**6))
 def test_every_request_of_every_turn_fits(seed: int) -> None:
     """M22, M23, K07: for any history, any tools and any context from 2,048 on it fits.
@@ -69,7 +77,13 @@ def test_every_request_of_every_turn_fits(seed: int) -> None:
     Also in the twelfth call of one turn, and with many calls of long arguments in one message.
     Roles alternate, each call has its result, the newest prompt is whole or cut with a note.
     """
-    rng = Random(seed)
-    steps = [rng.randrange(4) for _ in range(rng.randrange(1, 7))]
-    steps[rng.randrange(len(steps))] = rng.choice((2, 11))
-    asyncio.run(play(rng, rng.choice(LENGTHS), rng.choice(STRATEGIES), some_tools(rng), steps))
+    conversation(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@settings(max_examples=300, deadline=None)
+@given(st.integers(0, 10**9))
+def test_every_request_of_many_conversations_fits(seed: int) -> None:
+    """The same for many more."""
+    conversation(seed)

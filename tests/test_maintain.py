@@ -259,3 +259,33 @@ def test_the_ledger_names_a_summary_and_a_fold() -> None:
     answered = ledger.last("t")
     assert answered is not None
     assert (answered.input_tokens, answered.cached, answered.read) == (900, 850, 50)
+
+
+async def test_pins_that_fill_the_room_do_not_compact_at_every_turn() -> None:
+    """K07: a step that would gain next to nothing is not taken, and no summary is asked for it."""
+    thread = Thread(Window(8192), Limits(), summarise=good)
+    await played(thread, 6, size=1800)
+    thread.state["pinned"] = [f"r{n}" for n in range(1, 7)]
+    asked = []
+    for n in range(6, 14):
+        before = len(thread.summaries)
+        await thread.prompt(f"question {n}")
+        thread.request()
+        thread.answer("Noted.")
+        asked.append(len(thread.summaries) - before)
+
+    assert sum(asked) <= 1
+
+
+async def test_an_overflow_of_the_summary_is_learnt_from() -> None:
+    """The server's refusal of the summary's request changes the window; the turn goes on."""
+
+    def refuse(messages: Sequence[AnyMessage]) -> str:
+        raise OverflowError("n_ctx")
+
+    thread = Thread(Window(8192), Limits(), summarise=refuse)
+    while not thread.summaries:
+        await played(thread, 1, first=len(thread.requests))
+
+    assert thread.window.size < 8192
+    assert not thread.state.get("summary")

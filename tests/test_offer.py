@@ -20,3 +20,18 @@ def test_tools_take_a_third_at_most() -> None:
     assert window.tool_tokens(weight) <= 4096 // 3
     assert kept == list(range(len(kept)))
     assert 0 < len(kept) < 20
+
+
+def test_what_fits_does_not_follow_each_count_of_the_server() -> None:
+    """The tools stand at the head of the prompt: a little calibration must not change them."""
+    window = Window(4096)
+    weight = next(w for w in range(5000) if not window.fits_tools(w)) - 1
+    window.observe(1000, 1100)
+
+    assert window.scale > 1.2
+    assert window.fits_tools(weight)
+    window.observe(1000, 2000)
+    assert not window.fits_tools(weight)
+    for _ in range(30):
+        window.observe(1000, 500)
+    assert not window.fits_tools(weight)

@@ -29,12 +29,13 @@ async def test_a_follow_up_reads_a_tenth_of_the_prompt_at_most(tmp_path: Path) -
     if not URL:
         flags = Flags(config=str(config), model=f"embedded:{WEIGHTS}")
     settings = load_settings(flags, dict(os.environ), tmp_path)
-    text = make_text("english", 18_000, 1)
-    assert real_tokens(text) > 2500
+    text = make_text("english", 19_000, 1)
+    assert real_tokens(text) > 3000
     async with (
         open_app(settings, lambda text, level: None) as app,
         app.session("work") as session,
     ):
+        await app.model.connect()
         for prompt in (f"Say in one word what language this is:\n{text}", "And in German?"):
             last = [event async for event in session.send(prompt)][-1]
             assert isinstance(last, TurnFinished)
@@ -44,6 +45,6 @@ async def test_a_follow_up_reads_a_tenth_of_the_prompt_at_most(tmp_path: Path) -
     assert entry is not None
     assert entry.changed_by == ""
     assert entry.input_tokens is not None
-    assert entry.input_tokens > 2500
+    assert entry.input_tokens > 3000
     assert entry.read is not None
     assert entry.read <= entry.input_tokens / 10
