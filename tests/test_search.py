@@ -5,6 +5,7 @@ The threads are made by the real graph on real files; `agent threads search` run
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage, RemoveMessage, ToolMessage
 
+from local_agent.cli import run
 from local_agent.errors import ThreadError
 from local_agent.lock import thread_lock
 from local_agent.memory import open_memory
@@ -235,6 +237,28 @@ def _can_write(folder: Path) -> bool:
         return False
     (folder / "probe").unlink()
     return True
+
+
+async def test_d03_damage_in_one_thread_hides_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """D03: a thread that cannot be read is said and left out, by the search and the pruning."""
+    path = tmp_path / "m.db"
+    for thread in ("bad", "good"):
+        await talk(path, say("one"), say("two"), prompts=["alpha", "beta"], thread=thread)
+    with closing(sqlite3.connect(path)) as conn:
+        conn.execute("UPDATE checkpoints SET metadata = x'00ff' WHERE thread_id = 'bad'")
+        conn.execute("DELETE FROM agent_indexed")
+        conn.execute("DELETE FROM agent_texts")
+        conn.commit()
+    result = search_threads(path, parse("beta"))
+    assert list(map(place, result.hits)) == [("good", 2, "prompt", "")]
+    assert result.notes == ("Thread 'bad' cannot be read; it was left out.",)
+    argv = ["threads", "prune", "--keep", "1", "--db", str(path)]
+    assert await asyncio.to_thread(run, argv) == 0
+    captured = capsys.readouterr()
+    assert "1 thread pruned" in captured.out
+    assert captured.err == "Thread 'bad' cannot be read; it stays as it is.\n"
 
 
 # -- without an index -----------------------------------------------------------------------------

@@ -163,7 +163,10 @@ def prune(
     Of the thread NAME, or of all.
     """
     path = db_of(ctx, config, db)
-    plans = plans_of(path, typed(name), keep)
+    unread: list[str] = []
+    plans = plans_of(path, typed(name), keep, unread if name is None else None)
+    for one in unread:
+        click.echo(f"Thread '{one_line(one)}' cannot be read; it stays as it is.", err=True)
     if dry_run or not plans:
         _show_plans(plans, as_json)
         return

@@ -26,6 +26,15 @@ _UPDATES = """
     ORDER BY task_path, task_id, idx
 """
 Message = Mapping[str, Any]
+# What reading a thread can raise that holds something else than we or LangGraph write.
+DAMAGE = (ValueError, TypeError, LookupError, AttributeError)
+
+
+def is_damage(exc: BaseException) -> bool:
+    """Whether `exc` says that what is stored of a thread is no thread; others may be whole."""
+    if isinstance(exc, sqlite3.Error):
+        return getattr(exc, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_ERROR  # no JSON
+    return isinstance(exc, DAMAGE)
 
 
 def plain_messages(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
+PATIENCE = 1000  # milliseconds to wait for readers
 _INCREMENTAL = 2  # of PRAGMA auto_vacuum
 _OFF = 0
 
@@ -25,7 +26,12 @@ def give_back(conn: sqlite3.Connection) -> None:
         conn.execute("VACUUM")
     else:
         conn.executescript("PRAGMA incremental_vacuum")  # `execute` would stop after one page
+    # The file itself gets smaller when its log is taken in. While another process reads, that is
+    # left to whoever closes the file last.
+    (patience,) = conn.execute("PRAGMA busy_timeout").fetchone()
+    conn.execute(f"PRAGMA busy_timeout={PATIENCE}")
     conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    conn.execute(f"PRAGMA busy_timeout={patience}")
 
 
 def size_of_file(conn: sqlite3.Connection) -> int:

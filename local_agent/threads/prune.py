@@ -8,11 +8,12 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from local_agent.errors import ThreadError
+from local_agent.errors import StorageError, ThreadError
 from local_agent.lock import thread_lock
 from local_agent.memory import Memory, open_memory
 from local_agent.memory.attachments import Read, as_stored, names_in
 from local_agent.memory.prune import Plan, dropped_values, plan_of, prune
+from local_agent.memory.replay import DAMAGE, is_damage
 from local_agent.memory.space import size_of_file
 from local_agent.threads.change import Cleaned, clean_up, writing
 from local_agent.threads.listing import reading
@@ -24,19 +25,28 @@ if TYPE_CHECKING:
 KEEP = 20  # turns that can be turned back to after a pruning, if no number is said
 
 
-def plans_of(db_path: Path, name: str | None, keep: int) -> list[Plan]:
+def plans_of(
+    db_path: Path, name: str | None, keep: int, unread: list[str] | None = None
+) -> list[Plan]:
     """What would go from the thread, or from each (None); those with nothing to do are left out.
 
+    With `unread`, the names of threads that cannot be read go there, and the others are planned.
     Raises ThreadError for a thread that is none, StorageError for a file that cannot be read.
     """
+    plans: list[Plan | None] = []
     with reading(db_path) as conn:
         if name is not None:
             check_known(conn, name)
         if conn is None:
             return []
-        names = names_of(conn) if name is None else [name]
-        plans = [plan for one in names if (plan := plan_of(conn, one, keep))]
-    return [plan for plan in plans if not plan.is_empty]
+        for one in names_of(conn) if name is None else [name]:
+            try:
+                plans.append(plan_of(conn, one, keep))
+            except (sqlite3.Error, *DAMAGE) as exc:
+                if unread is None or not is_damage(exc):
+                    raise
+                unread.append(one)
+    return [plan for plan in plans if plan is not None and not plan.is_empty]
 
 
 async def prune_threads(
@@ -63,6 +73,10 @@ async def prune_threads(
                     files |= await prune_open(memory, name, keep, read)
                     done.append(name)
             except ThreadError as exc:
+                refused.append(str(exc))
+            except StorageError as exc:
+                if isinstance(exc.__cause__, sqlite3.Error):
+                    raise  # the file, and not what this thread holds
                 refused.append(str(exc))
     with writing(db_path) as conn:
         removed, notes = clean_up(conn, db_path, files, read)

@@ -17,7 +17,7 @@ from local_agent.memory.connection import open_plain, transact
 from local_agent.memory.entries import stored_threads, tables_of
 from local_agent.memory.index import Hit, as_hits, behind, find, look_through, sync
 from local_agent.memory.raw import plain_value
-from local_agent.memory.replay import plain_messages
+from local_agent.memory.replay import DAMAGE, is_damage, plain_messages
 from local_agent.memory.words import Phrase
 from local_agent.threads.listing import reading
 from local_agent.threads.names import check_known
@@ -63,10 +63,10 @@ def search_threads(
         total, used = 0, True
         if index and "agent_texts" in tables_of(conn):
             hits, total, used = find(conn, phrases, limit, thread, missing)
-        texts = (hit for name in missing for hit in _texts(conn, name, plain))
-        others = look_through(texts, phrases)
+        notes = [] if used else [NO_FTS5]
+        others = look_through(_texts(conn, missing, plain, notes), phrases)
     both = sorted([*hits, *others], key=lambda hit: hit.rank)
-    return Found(both[:limit], total + len(others), () if used else (NO_FTS5,))
+    return Found(both[:limit], total + len(others), tuple(notes))
 
 
 def _missing(db_path: Path, thread: str | None, index: bool) -> list[str]:
@@ -89,7 +89,7 @@ def _take_in(db_path: Path, threads: Iterable[str], plain: Plain) -> list[str]:
                 try:
                     with thread_lock(db_path, thread):
                         transact(conn, partial(_sync, thread=thread, plain=plain))
-                except (AgentError, sqlite3.Error):
+                except (AgentError, sqlite3.Error, *DAMAGE):
                     left.append(thread)
     except AgentError:
         return list(threads)
@@ -100,5 +100,16 @@ def _sync(conn: sqlite3.Connection, thread: str, plain: Plain) -> None:
     sync(conn, thread, plain_messages(conn, thread, plain))
 
 
-def _texts(conn: sqlite3.Connection, thread: str, plain: Plain) -> Iterator[Hit]:
-    return as_hits(conn, thread, plain_messages(conn, thread, plain))
+def _texts(
+    conn: sqlite3.Connection, threads: Iterable[str], plain: Plain, notes: list[str]
+) -> Iterator[Hit]:
+    """The texts of all `threads`; one that cannot be read is left out, and `notes` say so."""
+    for thread in threads:
+        try:
+            texts = list(as_hits(conn, thread, plain_messages(conn, thread, plain)))
+        except (sqlite3.Error, *DAMAGE) as exc:
+            if not is_damage(exc):
+                raise
+            notes.append(f"Thread '{thread}' cannot be read; it was left out.")
+            continue
+        yield from texts
