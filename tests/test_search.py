@@ -25,7 +25,9 @@ from local_agent.memory.index import Hit
 from local_agent.memory.tables import MIGRATIONS
 from local_agent.memory.words import parse
 from local_agent.threads.search import search_threads
+from local_agent.timeline.edits import edit_result
 from tests.graph_kit import ScriptedModel, ScriptedTool, call, collect, open_session, say
+from tests.timeline_kit import answer, open_line
 
 TOOLS = [ScriptedTool("look"), ScriptedTool("book_room", read_only=False)]
 
@@ -170,6 +172,39 @@ async def test_a_killed_or_parked_turn_is_found(tmp_path: Path) -> None:
         assert type(asked).__name__ == "ApprovalRequested"
         assert found(path, "adler") == [("t", 1, "call", "r1")]
     assert found(path, "book") == [("t", 1, "call", "r1"), ("t", 1, "prompt", "")]
+
+
+async def test_a_corrected_result_is_found_as_it_is_now(tmp_path: Path) -> None:
+    """Also one of the same length, in a turn that was not over and is in the index already."""
+    path = tmp_path / "m.db"
+    async with open_line(path, [call(("look", {}), ("book_room", {}))], TOOLS) as (session, _, _):
+        await collect(session.send("go"))
+    assert found(path, '"look done"') == [("t", 1, "result", "r1")]
+    async with open_line(path, [say("answer")], TOOLS) as (session, timeline, _):
+        await edit_result(timeline, "r1", "wise text")
+        assert found(path, '"wise text"') == [("t", 1, "result", "r1")]
+        await answer(session, (await collect(session.proceed()))[-1], yes=False)
+    assert found(path, '"wise text"') == [("t", 1, "result", "r1")]
+    assert found(path, '"look done"') == []
+
+
+async def test_a_thread_that_was_turned_back_is_found_as_it_stands(tmp_path: Path) -> None:
+    """Undone turns are not found, what was brought back is; a copy is a thread of its own."""
+    path = tmp_path / "m.db"
+    async with open_line(path, [say("one"), say("two")]) as (session, timeline, _):
+        await collect(session.send("alpha"))
+        await collect(session.send("beta"))
+        await timeline.undo()
+        assert found(path, "beta") == []
+        assert found(path, "alpha") == [("t", 1, "prompt", "")]
+        await timeline.redo()
+        assert found(path, "beta") == [("t", 2, "prompt", "")]
+        await timeline.undo()
+    assert found(path, "beta") == found(path, "two") == []
+    async with open_line(path) as (_, timeline, _):
+        await timeline.redo()
+        await timeline.fork("copy")
+    assert found(path, "beta") == [("copy", 2, "prompt", ""), ("t", 2, "prompt", "")]
 
 
 async def test_a_thread_that_is_open_elsewhere_is_looked_through(tmp_path: Path) -> None:

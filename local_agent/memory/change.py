@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 
-from local_agent.memory.entries import note_others, tables_of
+from local_agent.memory.entries import note_others, stored_threads, tables_of
 from local_agent.memory.index import forget, merge
 from local_agent.memory.tables import NAMED_BY_THREAD
 
@@ -35,6 +35,8 @@ def delete(conn: sqlite3.Connection, thread: str) -> None:
     for table, column in _known(conn):
         conn.execute(f"DELETE FROM {table} WHERE {column} = ?", (thread,))
     conn.execute("UPDATE agent_threads SET parent = NULL WHERE parent = ?", (thread,))
+    if not stored_threads(conn):  # nobody names them any more
+        conn.execute("DELETE FROM agent_bases")
     note_others(conn)
 
 

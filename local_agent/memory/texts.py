@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from local_agent.memory.raw import text_in
 
+IN_FULL = 50  # messages at the end of a thread whose texts are compared
 PROMPT, ANSWER, RESULT, CALL = "prompt", "answer", "result", "call"
 
 
@@ -53,21 +54,26 @@ def plain(message: Any) -> Mapping[str, Any]:
     return {name: getattr(message, name, None) for name in names}
 
 
-def mark_of(messages: Iterable[Any]) -> str:
-    """Tells the messages by their ids and lengths, to see whether more were only added since.
+def mark_of(messages: Sequence[Any]) -> str:
+    """Tells the messages, to see whether more were only added since.
 
-    In a millisecond for 4,000 of them, where a digest of their texts takes ten. A text that is put
-    in the place of one of the same length, under the same id, has to change what follows it.
+    By their ids and lengths, and the last ones by their texts: a correction cuts off what came
+    behind it, so nothing further back is replaced in its place. This takes 1 ms for 4,000 messages
+    where a digest of all texts takes 10.
     """
-    mark = hashlib.blake2b(digest_size=12)
-    briefs = [
-        (m.get("id"), len(m.get("content") or ""))
-        if isinstance(m, Mapping)
-        else (m.id, len(m.content))
-        for m in messages
+    briefs = [_brief(message) for message in messages]
+    last = [
+        message.get("content") if isinstance(message, Mapping) else message.content
+        for message in messages[-IN_FULL:]
     ]
-    mark.update(repr(briefs).encode("utf-8", "surrogatepass"))
-    return mark.hexdigest()
+    marked = repr((briefs, last)).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(marked, digest_size=12).hexdigest()
+
+
+def _brief(message: Any) -> tuple[Any, int]:
+    if isinstance(message, Mapping):
+        return message.get("id"), len(message.get("content") or "")
+    return message.id, len(message.content)
 
 
 @dataclass(slots=True)
