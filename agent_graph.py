@@ -30,8 +30,9 @@ from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Send, interrupt
 
+from agent_hear import ASKED_AGAIN, asks_for_arguments, hear, noted, with_arguments
 from agent_ports import Journal, Model, Policy, Repair, Router, Run, Seal, Tool
-from agent_reply import Asker, Limits, emit, emit_result, emit_usage
+from agent_reply import Asker, Limits, emit, emit_result, emit_text, emit_usage
 from agent_turn import (
     BAD_REPLIES,
     answer_of,
@@ -119,9 +120,11 @@ class _Agent:
         why = self._why_last(turn)
         reply = await self.asker.reply(state["messages"], self._tools_of(state), last=bool(why))
         reply.additional_kwargs["route"] = state.get("route", "")
+        reply, unshown = hear(reply, self.repair, self._tools_of(state), state["messages"])
+        emit_text(unshown)
         if why:
             return {"messages": [closing(reply, why)]}
-        reply = self.repair(reply, self._tools_of(state))
+        reply = await self._asked_again(reply, state)
         if not reply.tool_calls and not reply.invalid_tool_calls:
             return {"messages": [answer_of(reply)]}
         reply, refused = split_calls(reply, state["messages"])
@@ -131,6 +134,18 @@ class _Agent:
         for message in refused:
             emit_result(message)
         return {"messages": [reply, *refused]}
+
+    async def _asked_again(self, reply: AIMessage, state: State) -> AIMessage:
+        """A call that went wrong twice, with arguments that are held to the schema."""
+        tools = self._tools_of(state)
+        tool = asks_for_arguments(reply, tools, current_turn(state["messages"]))
+        if tool is None:
+            return reply
+        given = await self.asker.arguments(state["messages"], tools, tool)
+        if given is None or not text_of(given.content).strip():
+            return reply
+        again = self.repair(with_arguments(reply, given), tools)
+        return noted(again, ASKED_AGAIN) if again.tool_calls else reply
 
     def _why_last(self, turn: Sequence[AnyMessage]) -> str:
         """Why this model call must be the last of the turn; empty while it need not."""
@@ -179,7 +194,10 @@ class _Agent:
         name = _full_name(tool)
         mark = granted["allowed"].get(name, "")
         allowed = [name] if self.seal.holds(mark, *_yes_to_tool(tool, place[0])) else []
-        return self.policy(tool, call["args"], allowed)
+        verdict = self.policy(tool, call["args"], allowed)
+        # What the model did not write in so many words is never allowed by a rule.
+        is_asked = verdict == "allow" and call.get("repaired") and not tool.read_only
+        return "ask" if is_asked else verdict
 
     def approve(self, state: State, config: RunnableConfig) -> Command[Literal["collect"]]:
         """Ask once for all open calls that need it. Nothing may happen before the interrupt.
@@ -280,6 +298,7 @@ def _pending(call: Mapping[str, Any], tool: Tool, unknown: Mapping[str, int]) ->
         "tool": tool.original,
         "args": call["args"],
         "why": "unknown_outcome" if call["id"] in unknown else "write",
+        "repaired": call.get("repaired", ""),
     }
 
 

@@ -100,4 +100,11 @@ class Router(Protocol):
 
 
 Policy = Callable[[Tool, Mapping[str, Any], Sequence[str]], Literal["allow", "ask", "deny"]]
-Repair = Callable[[AIMessage, Sequence[Tool]], AIMessage]
+
+
+class Repair(Protocol):
+    """Makes calls out of what a reply has as such; `history` is what the model had read."""
+
+    def __call__(
+        self, reply: AIMessage, tools: Sequence[Tool], history: Sequence[AnyMessage] = ()
+    ) -> AIMessage: ...

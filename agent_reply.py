@@ -10,6 +10,7 @@ from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMe
 from langchain_core.messages.ai import UsageMetadata
 from langgraph.config import get_stream_writer
 
+from agent_hear import arguments_format, arguments_request
 from agent_ports import Model, Tool
 from agent_turn import with_last_call
 from context import View, Window, build_view, text_of
@@ -52,6 +53,12 @@ def emit_usage(usage: UsageMetadata | None) -> None:
 
 def _emit_delta(kind: Literal["text", "thinking"], text: str) -> None:
     emit(event=kind, text=text)
+
+
+def emit_text(text: str) -> None:
+    """Show a piece of the answer that was held back; nothing where there is none."""
+    if text:
+        _emit_delta("text", text)
 
 
 def _emit_cuts(view: View) -> None:
@@ -107,10 +114,41 @@ class Asker:
         except self.model.overflow:
             emit(event="notice", text="The prompt was too long for the model; a shorter one goes.")
             reply = await self._ask(messages, functions, choice, SHORTER)
-        if not (reply.additional_kwargs.get("raw_tool_calls") or text_of(reply.content).strip()):
+        is_cut = reply.response_metadata.get("finish_reason") == "length"
+        has_calls = reply.additional_kwargs.get("raw_tool_calls")
+        if not (has_calls or is_cut or text_of(reply.content).strip()):
             reply = await self._ask(messages, functions, choice, 1.0)
         if reply.response_metadata.get("finish_reason") == "length" and reply.content:
             emit(event="notice", text=f"The reply was cut at {self.window.reply} tokens.")
+        return reply
+
+    async def arguments(
+        self, messages: Sequence[AnyMessage], tools: Sequence[Tool], tool: Tool
+    ) -> AIMessage | None:
+        """The arguments of `tool` as JSON that is held to its schema; None where that failed.
+
+        The prompt is that of the last reply and a line behind it, so that little is read anew.
+        """
+        functions, _ = fit_tools([function_of(tool) for tool in tools], self.window)
+        system = SystemMessage(self.system_prompt)
+        fixed = self.window.tool_tokens(functions) + self.window.tokens([system])
+        view = build_view(
+            messages,
+            self.window,
+            room=self.window.room(0) - fixed,
+            keep_turns=self.limits.keep_turns,
+            keep_chars=self.limits.keep_chars,
+        )
+        try:
+            reply = await self.model.reply(
+                [system, *arguments_request(view.messages, tool)],
+                tools=functions,
+                tool_choice="none",
+                response_format=arguments_format(tool),
+            )
+        except Exception:  # noqa: BLE001 - a server without it: the call stays as broken as it was
+            return None
+        emit_usage(reply.usage_metadata)
         return reply
 
     async def _ask(

@@ -26,6 +26,7 @@ from context import text_of
 
 BAD_REPLIES = 3  # replies in a row with nothing but broken calls end the turn
 REPEATS = 3  # the same call with the same arguments is not run at this count
+_BLANKS = re.compile(r"\\[nrt]|\s+")
 NOT_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
 LAST_CALL = "[No further tool calls in this turn: answer now from what is known.]"
 
@@ -44,8 +45,13 @@ def open_calls(messages: Sequence[AnyMessage]) -> tuple[str, list[dict[str, Any]
             done.add(message.tool_call_id)
         elif isinstance(message, AIMessage) and message.tool_calls:
             first = message.additional_kwargs.get("first_call")
+            repaired = message.additional_kwargs.get("repaired") or {}
             calls = [
-                {**call, "handle": f"r{first + i}" if first else ""}
+                {
+                    **call,
+                    "handle": f"r{first + i}" if first else "",
+                    "repaired": repaired.get(call["id"], ""),
+                }
                 for i, call in enumerate(message.tool_calls)
             ]
             return message.id or "", [call for call in calls if call["id"] not in done]
@@ -87,7 +93,9 @@ def steps_of(turn: Sequence[AnyMessage]) -> int:
 
 
 def _signature(call: Mapping[str, Any]) -> str:
-    return f"{call['name']} {json.dumps(call['args'], sort_keys=True)}"
+    """What two calls have in common that ask for the same; white space makes no difference."""
+    args = json.dumps(call["args"], sort_keys=True, default=str)
+    return f"{call['name']} {_BLANKS.sub('', args)}"
 
 
 def _repeats(turn: Sequence[AnyMessage]) -> Counter[str]:

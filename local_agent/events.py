@@ -56,7 +56,8 @@ class ToolFinished:
 class PendingCall:
     """One call that waits for a person. `why` is "write" or "unknown_outcome".
 
-    "unknown_outcome": the call was started before a crash and may already have run.
+    "unknown_outcome": the call was started before a crash and may already have run. `repaired`
+    says what was changed in a call that the model did not write in this form; else it is empty.
     """
 
     call_id: str
@@ -65,6 +66,7 @@ class PendingCall:
     tool: str
     args: Mapping[str, Any]
     why: Literal["write", "unknown_outcome"] = "write"
+    repaired: str = ""
 
 
 def pending_calls(value: object) -> tuple[PendingCall, ...]:
@@ -75,9 +77,9 @@ def pending_calls(value: object) -> tuple[PendingCall, ...]:
     calls = []
     for row in rows:
         texts = ("call_id", "name", "server", "tool", "why")
-        if not isinstance(row, Mapping) or set(row) != {*texts, "args"}:
+        if not isinstance(row, Mapping) or set(row) - {"repaired"} != {*texts, "args"}:
             raise ValueError("not a call")
-        if not all(isinstance(row[key], str) for key in texts):
+        if not all(isinstance(row[key], str) for key in {*texts, *row} - {"args"}):
             raise ValueError("not a call")
         if not isinstance(row["args"], Mapping) or row["why"] not in ("write", "unknown_outcome"):
             raise ValueError("not a call")

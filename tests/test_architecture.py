@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "local_agent"
-CORE = {"context", "agent_ports", "agent_turn", "agent_reply", "agent_graph"}
+CORE = {"context", "agent_ports", "agent_turn", "agent_hear", "agent_reply", "agent_graph"}
 LONGEST = 400
 
 # What each part may import of ours; a part may always import from its own package.
@@ -20,16 +20,18 @@ ARROWS: dict[str, set[str]] = {
     "context": set(),
     "agent_ports": set(),
     "agent_turn": {"context"},
-    "agent_reply": {"context", "agent_ports", "agent_turn"},
-    "agent_graph": {"context", "agent_ports", "agent_turn", "agent_reply"},
+    "agent_hear": {"context", "agent_ports", "agent_turn"},
+    "agent_reply": {"context", "agent_ports", "agent_turn", "agent_hear"},
+    "agent_graph": {"context", "agent_ports", "agent_turn", "agent_hear", "agent_reply"},
     "errors": set(),
     "events": set(),
     "environment": {"tracing"},
     "config": {"errors"},
     "trust": {"config", "errors"},
     "tracing": set(),
-    "model": {"config", "errors", "context", "tracing"},
-    "repair": {"config", "errors"},
+    "call_marks": set(),
+    "model": {"call_marks", "config", "errors", "context", "tracing"},
+    "repair": {"call_marks"},
     "approval": {"agent_ports"},
     "seal": {"errors"},
     "routing": {"agent_ports", "config", "context", "errors"},
