@@ -28,6 +28,9 @@ BAD_REPLIES = 3  # replies in a row with nothing but broken calls end the turn
 REPEATS = 3  # the same call with the same arguments is not run at this count
 _BLANKS = re.compile(r"\\[nrt]|\s+")
 NOT_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
+_MORE_ROOM = (
+    "Raise reply_reserve in [context], ask for a smaller piece, or turn the model's reasoning off."
+)
 LAST_CALL = "[No further tool calls in this turn: answer now from what is known.]"
 
 
@@ -177,8 +180,9 @@ def answer_of(reply: AIMessage) -> AIMessage:
         return closing(reply, "ok")
     said = reply.response_metadata
     if said.get("finish_reason") == "length":
-        error = "The model used up its output limit before it answered."
-    elif said.get("only_thinking"):
+        spent = "for its reasoning" if said.get("only_thinking") else "before it answered"
+        return closing(reply, "error", f"The model used up its output limit {spent}. {_MORE_ROOM}")
+    if said.get("only_thinking"):
         error = "The model gave only its reasoning and no answer, twice."
     else:
         error = "The model gave an empty answer twice."

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 
 from local_agent.call_marks import CALL_FENCES, CALL_KEYS, MARKS, is_quoted, lower
 
 _FENCE = re.compile(r"(?P<sign>`{1,2}\Z|`{3,}|~{1,2}\Z|~{3,})[ \t]*(?P<info>[\w+-]*)")
 _FIRST_KEY = re.compile(r"[\[{\s]*(?:(?P<quote>\")(?P<key>[^\"]*)(?P<end>\")?)?")
 _FIRST_PAIR = re.compile(r"[\[{\s]*\"(?P<key>[^\"]*)\"\s*:\s*\"(?P<value>[^\"]*)\"")
+_NAMESPACES = ("functions", "function", "defaultapi", "tools", "tool", "mcp", "api")
+_NAMESPACE = re.compile(r"^(?:functions?|tools?|default_api|mcp|api)[.:/_-]+", re.I)
+_WORD = re.compile(r"\[?([\w.]*)")
 _NOT_IN_KEY = re.compile(r"[\s_.:/-]+")
 
 
@@ -31,6 +35,7 @@ class Holder:
         self._line = ""  # what was shown of the line that goes on
         self._held = ""
         self._is_call = False  # nothing more is shown
+        self._code = ""  # the fence around the code that is being shown
 
     def feed(self, piece: str) -> None:
         """Take a piece of text."""
@@ -48,11 +53,16 @@ class Holder:
 
     def _release(self, count: int) -> None:
         text, self._held = self._held[:count], self._held[count:]
-        self._line = (self._line + text).rsplit("\n", 1)[-1]
+        lines = (self._line + text).split("\n")
+        if self._code and len(lines) > 1 and lines[-2].strip() == self._code:
+            self._code = ""
+        self._line = lines[-1]
         self._show(text)
 
     def _harmless(self) -> int:
         """How many of the held characters can be shown; sets `_is_call` when none ever can."""
+        if self._code:  # to the end of the line, which may be that of the code
+            return self._held.find("\n") + 1 or len(self._held)
         if not self._line.strip():
             blank = len(self._held) - len(self._held.lstrip())
             if blank:
@@ -69,31 +79,33 @@ class Holder:
             return self._fence(held, fence)
         if held[0] in "{[" and self._may_be_call(held):
             return 0
-        word = re.match(r"\[?([\w.]*)", held)
-        if word and word.group(1):
-            is_whole = word.end() < len(held)
-            behind = held[word.end() :].lstrip(" ")[:1]
-            if is_whole and behind and behind not in "({":
-                return None
-            names = [_key(word.group(1))] if is_whole else []
-            if any(key in self._keys for key in names):
-                return 0
-            if not is_whole and any(k.startswith(_key(word.group(1))) for k in self._keys):
-                return 0
-        return None
+        return 0 if self._may_be_python(held) else None
+
+    def _may_be_python(self, held: str) -> bool:
+        """Whether a text may be a call in Python notation, or a name and JSON."""
+        word = _WORD.match(held)
+        name = _key(_NAMESPACE.sub("", word.group(1))) if word else ""
+        if not word or not word.group(1):
+            return False
+        if word.end() == len(held):
+            return any(start.startswith(name) for start in (*self._keys, *_NAMESPACES))
+        behind = held[word.end() :].lstrip(" ")[:1]
+        return name in self._keys and behind in ("", "(", "{")
 
     def _fence(self, held: str, fence: re.Match[str]) -> int | None:
         if len(fence["sign"]) < 3 or fence.end() == len(held):
             return 0  # it may go on
         if fence["info"].lower() not in CALL_FENCES:
+            self._code = fence["sign"]
             return fence.end()
         body = held[fence.end() :]
         closing = re.search(rf"^[ \t]*{fence['sign']}[ \t]*$", body, re.M)
         if closing and body[closing.end() :].strip():
             return fence.end() + closing.end()  # text goes on behind it: it only shows something
-        if not self._may_be_call(body):
-            return fence.end()
-        return 0
+        if self._may_be_call(body):
+            return 0
+        self._code = fence["sign"]
+        return fence.end()
 
     def _may_be_call(self, text: str) -> bool:
         """Whether a text may be a call, as far as it is there."""
@@ -101,13 +113,11 @@ class Holder:
         if text[:1] == "<":
             return True
         if text[:1] not in ("{", "[", ""):
-            word = re.match(r"[\w.]*", text)
-            name = _key(word.group()) if word else ""
-            keys = [*self._keys, "print", "defaultapi", "functions"]
-            return bool(name) and any(k.startswith(name) or name.startswith(k) for k in keys)
+            return "print(".startswith(text[:6]) or self._may_be_python(text)
         if (pair := _FIRST_PAIR.match(text)) and pair["key"] in CALL_KEYS:
             name = _key(pair["value"])
-            return name == "function" or any(key in name or name in key for key in self._keys)
+            near = any(key in name or name in key for key in self._keys)
+            return name == "function" or near or bool(get_close_matches(name, self._keys, 1))
         found = _FIRST_KEY.match(text)
         if found is None or found["quote"] is None:
             return found is not None and found.end() == len(text)

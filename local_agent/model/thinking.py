@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from local_agent.call_marks import lower
+from local_agent.call_marks import is_quoted, lower
 
 Kind = Literal["text", "thinking"]
 
@@ -17,13 +17,13 @@ class _Tags:
     """One way to mark reasoning, in lower case.
 
     at: where an opening tag counts. A name that people also write about counts at the start of the
-    answer only, others at the start of a line, tokens of a model anywhere. alone: a closing tag
-    may come without its opening one, which the template put into the prompt.
+    answer only, others at the start of a line. alone: a closing tag may come without its opening
+    one, which the template put into the prompt.
     """
 
     opening: tuple[str, ...]
     closing: tuple[str, ...]
-    at: Literal["answer", "line", "anywhere"]
+    at: Literal["answer", "line"]
     alone: bool = False
 
 
@@ -34,17 +34,17 @@ _TAGS = (
     _Tags(("<seed:think>",), ("</seed:think>",), "line", alone=True),
     _Tags(("[think]",), ("[/think]",), "line", alone=True),
     _Tags(("◁think▷",), ("◁/think▷",), "line", alone=True),
-    _Tags(("<|begin_of_thought|>",), ("<|end_of_thought|>",), "anywhere"),
+    _Tags(("<|begin_of_thought|>",), ("<|end_of_thought|>",), "line"),
     _Tags(
         ("<|channel|>analysis<|message|>",),
         ("<|end|>", "<|channel|>final<|message|>"),
-        "anywhere",
+        "line",
     ),
-    _Tags(("<|channel>thought\n",), ("<channel|>",), "anywhere"),
+    _Tags(("<|channel>thought\n",), ("<channel|>",), "line"),
     _Tags(("<reasoning>",), ("</reasoning>",), "answer"),
     _Tags(("<thought>", "<thoughts>"), ("</thought>", "</thoughts>"), "answer"),
 )
-# What GPT-OSS puts around the parts of a reply: no text and no reasoning.
+# What GPT-OSS puts around the parts of a reply that begins with one: no text and no reasoning.
 _DROPPED = (
     "<|start|>assistant",
     "<|channel|>final<|message|>",
@@ -52,6 +52,7 @@ _DROPPED = (
     "<|return|>",
     "<|end|>",
 )
+_PARTS = ("<|start|>", "<|channel|>")  # what the first part begins with
 _OPENING = {tag: tags for tags in _TAGS for tag in tags.opening}
 _FENCE = re.compile(r"^[ \t]*```", re.M)
 _LONE = tuple(tag for tags in _TAGS if tags.alone for tag in tags.closing)
@@ -60,10 +61,10 @@ _LONE = tuple(tag for tags in _TAGS if tags.alone for tag in tags.closing)
 class ThinkSplitter:
     """Feed it pieces of content; it gives (kind, text) pieces in order.
 
-    An opening tag counts where its kind may stand, but not in a fence of code and not behind a
-    backtick, so that an answer about the tag stays whole. A closing one counts within its
-    reasoning; and, not behind a backtick, where none was opened: all text so far was reasoning
-    then. `opened` starts within reasoning, for a model that is known to do so.
+    An opening tag counts where its kind may stand, but not in code and not in quotes, so that an
+    answer about the tag stays whole. A closing one counts within its reasoning; and, not in code
+    or quotes, where none was opened: all text so far was reasoning then. `opened` starts within
+    reasoning, for a model that is known to do so.
     """
 
     def __init__(self, opened: bool = False) -> None:
@@ -72,6 +73,7 @@ class ThinkSplitter:
         self.closed_only = False
         self._within: _Tags | None = _TAGS[0] if opened else None
         self._assumed = opened
+        self._has_parts = False  # as those of GPT-OSS
         self._held = ""
 
     def feed(self, piece: str) -> list[tuple[Kind, str]]:
@@ -108,7 +110,7 @@ class ThinkSplitter:
             return False
         opening = self._find(tuple(_OPENING), self._opens)
         lone = self._find(_LONE, _is_bare) if not self.thinking else None
-        dropped = self._find(_DROPPED, _is_bare)
+        dropped = self._find(_DROPPED, self._parts)
         found = min((f for f in (opening, lone, dropped) if f), default=None)
         if found is None:
             self._keep((*_OPENING, *_LONE, *_DROPPED), out)
@@ -119,6 +121,7 @@ class ThinkSplitter:
             self._held = self._held[found[0] + len(found[1]) :]
             return True
         self._take(found, out)
+        self._has_parts = self._has_parts or found[1].startswith(_PARTS)
         if found == opening:
             self._within, self._assumed = _OPENING[found[1]], False
         return True
@@ -162,9 +165,13 @@ class ThinkSplitter:
         at = _OPENING[tag].at
         if at == "answer":
             return not before.strip() and not self.thinking
-        if len(_FENCE.findall(before)) % 2:
+        if _line(before).strip() and not (self._has_parts and tag.startswith(_PARTS)):
             return False
-        return _is_bare(tag, before) if at == "anywhere" else not _line(before).strip()
+        return _is_bare(tag, before)
+
+    def _parts(self, tag: str, before: str) -> bool:
+        """Whether a sign of GPT-OSS behind the text `before` stands between parts of a reply."""
+        return self._has_parts or (tag.startswith(_PARTS) and not before.strip())
 
     def _emit(self, text: str, out: list[tuple[Kind, str]]) -> None:
         if self._within:
@@ -180,8 +187,8 @@ class ThinkSplitter:
 
 
 def _is_bare(tag: str, before: str) -> bool:
-    """Whether a tag behind the text `before` is not quoted."""
-    return not before.endswith("`")
+    """Whether a tag behind the text `before` is not quoted and in no fence of code."""
+    return not is_quoted(_line(before)) and len(_FENCE.findall(before)) % 2 == 0
 
 
 def _line(text: str) -> str:

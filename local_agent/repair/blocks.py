@@ -18,7 +18,9 @@ _OPENING = re.compile(
 )
 _CLOSINGS = tuple(re.compile(mark.closing, re.I) if mark.closing else None for mark in MARKS)
 _FENCE = re.compile(r"^[ \t]{0,3}(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[\w+-]*)", re.M)
+_JSON_BEGINS = re.compile(r"[\s,;]*[\[{]")
 _SURPLUS = re.compile(r"\s*[}\])]+")
+_LIST_SIGN = re.compile(r"\s*\w{1,3}\.\s*")
 _SENTENCE_END = ".!?…。！？"
 
 Place = Literal["line", "inline", "quoted"]
@@ -107,15 +109,15 @@ def _number(opening: re.Match[str]) -> int:
 
 
 def _json_end(text: str, at: int) -> int:
-    """Where the JSON value that stands at `at` ends, with brackets too many; 0 for none there."""
-    start = at + len(text[at:]) - len(text[at:].lstrip())
-    if text[start : start + 1] not in ("{", "["):
-        return 0
-    try:
-        end = start + json_text.starts(text[start:])[1]
-    except (ValueError, RecursionError):
-        return 0
-    surplus = _SURPLUS.match(text, end)
+    """Where the JSON values that stand at `at` end, with brackets too many; 0 for none there."""
+    end = 0
+    while begins := _JSON_BEGINS.match(text, end or at):
+        start = begins.end() - 1
+        try:
+            end = start + json_text.starts(text[start:])[1]
+        except (ValueError, RecursionError):
+            break
+    surplus = _SURPLUS.match(text, end) if end else None
     return surplus.end() if surplus else end
 
 
@@ -127,4 +129,5 @@ def _place(text: str, start: int, last_end: int) -> Place:
         return "inline" if indented else "line"
     if is_quoted(line) or line.lstrip().startswith(">"):
         return "quoted"
-    return "line" if line.rstrip()[-1] in _SENTENCE_END and line[-1].isspace() else "inline"
+    is_sentence = line.rstrip()[-1] in _SENTENCE_END and not _LIST_SIGN.fullmatch(line)
+    return "line" if is_sentence and line[-1].isspace() else "inline"

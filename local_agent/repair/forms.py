@@ -46,6 +46,9 @@ _BEGINS_AS_CALL = re.compile(
     r"[\s\[{]*\"(?:name|tool|function|tool_name)\"\s*:\s*\"[^\"]*\"\s*,\s*"
     r"\"(?:arguments|parameters|args)\"\s*:"
 )
+_LOOKS_LIKE_CALL = re.compile(r"(?:[A-Za-z_][\w.]*\(.*\)|\{\s*\"name\"\s*:.*\})\s*\Z", re.S)
+_DESCRIBES = re.compile(r"\"(?:description|properties)\"")
+_UNREADABLE = "it cannot be read"
 _SUPPOSES = "the text before it only supposes it"
 
 
@@ -68,7 +71,7 @@ def find(text: str, tools: Sequence[KnownTool]) -> Found | None:
     """The calls that `text` is, or may be meant to be; None where it is text."""
     whole = without_end(text)
     blocks, other_code = blocks_of(whole)
-    calls = [b for b in blocks if b.kind == "mark" or _names_a_tool(b, tools)]
+    calls = [b for b in blocks if _is_call(b, tools)]
     if not calls:
         return _bare(whole, tools)
     before = whole[: calls[0].start]
@@ -111,13 +114,17 @@ def _last_lines(before: str) -> str:
     return "\n".join(paragraph.split("\n")[-3:])
 
 
-def _names_a_tool(block: Block, tools: Sequence[KnownTool]) -> bool:
-    """Whether a fence holds calls of tools that are there, or what is surely meant as one."""
+def _is_call(block: Block, tools: Sequence[KnownTool]) -> bool:
+    """Whether a block is a call, or meant as one: a fence has to name a tool that is there, and a
+    mark in a sentence has to name any."""
     try:
-        calls = read_calls(block.body, closed=block.closed)
+        calls = read_calls(block.body, block.name, closed=block.closed)
     except NotACall as exc:
+        if block.kind == "mark":
+            return bool(exc.name) or block.place == "line"
         return match(exc.name, tools) is not None and bool(_BEGINS_AS_CALL.match(block.body))
-    return _are_ours(calls, tools) or _is_near(block.body, calls, tools)
+    is_ours = _are_ours(calls, tools) or _is_near(block.body, calls, tools)
+    return block.kind == "mark" or is_ours
 
 
 def _are_ours(calls: Sequence[Written], tools: Sequence[KnownTool]) -> bool:
@@ -148,6 +155,14 @@ def _calls(blocks: Sequence[Block]) -> Iterator[Written]:
             yield from read_calls(block.body, block.name, closed=block.closed)
 
 
+def _is_meant(body: str, name: str, tools: Sequence[KnownTool]) -> bool:
+    """Whether a reply that is no readable call names one of our tools as a call does."""
+    if match(name, tools) is None or _DESCRIBES.search(body):
+        return False
+    one_line = len(body.split("\n")) == 1
+    return bool(_BEGINS_AS_CALL.match(body)) or (one_line and bool(_LOOKS_LIKE_CALL.match(body)))
+
+
 def _bare(whole: str, tools: Sequence[KnownTool]) -> Found | None:
     """Calls without marks: JSON or Python notation that is the reply, or its last lines."""
     for start in [m.end() for m in _BARE.finditer(whole)][:_BARE_STARTS]:
@@ -159,9 +174,8 @@ def _bare(whole: str, tools: Sequence[KnownTool]) -> Found | None:
         try:
             calls = read_calls(body)
         except NotACall as exc:
-            is_meant = match(exc.name, tools) is not None and _BEGINS_AS_CALL.match(body)
-            if is_meant and not before.strip():
-                return Found("", [Written(exc.name, None)], body, doubt, str(exc))
+            if not before.strip() and _is_meant(body, exc.name, tools):
+                return Found("", [Written(exc.name, None)], body, doubt or _UNREADABLE, str(exc))
             continue
         if _are_ours(calls, tools) or (not before.strip() and _is_near(body, calls, tools)):
             return Found(before.rstrip(), calls, body, doubt)

@@ -87,7 +87,7 @@ def _mended(text: str, closed: bool) -> Any:
         raise ValueError("no object")
     from json_repair import repair_json
 
-    value = loads(str(repair_json(text, ensure_ascii=False)))
+    value = loads(_whole_letters(str(repair_json(text, ensure_ascii=False))))
     read_as, canonical = _tokens(json.dumps(value, ensure_ascii=False))
     size = next(
         (n for n, (a, b) in enumerate(zip(written, read_as, strict=False)) if not _same(a, b)),
@@ -168,7 +168,12 @@ def _string(text: str, start: int, end_sign: str) -> tuple[str, int]:
         at += 2 if text[at] == "\\" else 1
     if at >= len(text):
         raise ValueError("a string that does not end")
-    return _ESCAPE.sub(_unescaped, text[start:at]), at + 1
+    return _whole_letters(_ESCAPE.sub(_unescaped, text[start:at])), at + 1
+
+
+def _whole_letters(text: str) -> str:
+    """The text with the halves of its letters put together, as JSON writes those beyond 16 bits."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _unescaped(found: re.Match[str]) -> str:

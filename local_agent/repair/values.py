@@ -208,9 +208,12 @@ def _as_kind(value: Any, kind: Any) -> Any:
     if isinstance(value, str):
         text = value.strip()
         if kind in ("number", "integer") and _NUMBER.fullmatch(text):
-            number = float(text) if re.search("[.eE]", text) else int(text)
-            is_exact = isinstance(number, float) and abs(number) < _EXACT and number.is_integer()
-            return int(number) if kind == "integer" and is_exact else number
+            if not re.search("[.eE]", text):
+                return int(text)
+            number = float(text)
+            if kind == "number":
+                return number
+            return int(number) if abs(number) < _EXACT and number.is_integer() else value
         if kind == "boolean" and text.lower() in ("true", "false"):
             return text.lower() == "true"
     elif kind == "string" and isinstance(value, int) and not isinstance(value, bool):

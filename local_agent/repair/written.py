@@ -240,7 +240,7 @@ def _deepseek(text: str) -> list[Written]:
 
 def _named(text: str) -> list[Written]:
     """`name{…}`, with `[ARGS]` between them or `call:` before them."""
-    plain = _QUOTED.sub(lambda m: json.dumps(m[1] if m[1] is not None else m[2]), text)
+    plain = _QUOTED.sub(_as_json, text)
     found = _NAMED.match(plain)
     if not found:
         return []
@@ -249,6 +249,11 @@ def _named(text: str) -> list[Written]:
     except ValueError as exc:
         raise NotACall(str(exc), found["name"]) from None
     return [Written(found["name"], args, mended=mended)] if isinstance(args, dict) else []
+
+
+def _as_json(quoted: re.Match[str]) -> str:
+    text = quoted[1] if quoted[1] is not None else quoted[2]
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _python(text: str) -> list[Written]:
