@@ -40,6 +40,7 @@ from agent_turn import (
     closing,
     current_turn,
     is_looping,
+    last_answer,
     open_calls,
     result_of,
     split_calls,
@@ -123,7 +124,7 @@ class _Agent:
         reply, unshown = hear(reply, self.repair, self._tools_of(state), state["messages"])
         emit_text(unshown)
         if why:
-            return {"messages": [closing(reply, why)]}
+            return {"messages": [last_answer(reply, why, turn)]}
         reply = await self._asked_again(reply, state)
         if not reply.tool_calls and not reply.invalid_tool_calls:
             return {"messages": [answer_of(reply)]}

@@ -28,6 +28,7 @@ BAD_REPLIES = 3  # replies in a row with nothing but broken calls end the turn
 REPEATS = 3  # the same call with the same arguments is not run at this count
 _BLANKS = re.compile(r"\\[nrt]|\s+")
 NOT_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
+_RESULT_CHARS = 1_000  # of the result that is shown where the model gave no answer
 _MORE_ROOM = (
     "Raise reply_reserve in [context], ask for a smaller piece, or turn the model's reasoning off."
 )
@@ -172,6 +173,18 @@ def closing(reply: AIMessage, status: str, error: str = "") -> AIMessage:
         kwargs["error"] = error
     update = {"tool_calls": [], "invalid_tool_calls": [], "additional_kwargs": kwargs}
     return reply.model_copy(update=update)
+
+
+def last_answer(reply: AIMessage, why: str, turn: Sequence[AnyMessage]) -> AIMessage:
+    """The reply that had to be the last of its turn, marked with `why`; with the last result that
+    is there, where a model that only wants to call has said nothing."""
+    results = [m for m in turn if isinstance(m, ToolMessage) and m.status == "success"]
+    if text_of(reply.content).strip() or not results:
+        return closing(reply, why)
+    text = text_of(results[-1].content).strip()
+    shown = text if len(text) <= _RESULT_CHARS else f"{text[:_RESULT_CHARS]}…"
+    said = f"[The model gave no answer. The last result, of {results[-1].name}:]\n{shown}"
+    return closing(reply.model_copy(update={"content": said}), why)
 
 
 def answer_of(reply: AIMessage) -> AIMessage:
