@@ -30,9 +30,9 @@ from langgraph.graph.message import add_messages
 from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, Send, interrupt
 
-from agent_hear import ASKED_AGAIN, asks_for_arguments, hear, noted, with_arguments
+from agent_hear import Hearer
 from agent_ports import Journal, Model, Policy, Repair, Router, Run, Seal, Tool
-from agent_reply import Asker, Limits, emit, emit_result, emit_text, emit_usage
+from agent_reply import Asker, Limits, emit, emit_result, emit_usage
 from agent_turn import (
     BAD_REPLIES,
     answer_of,
@@ -105,7 +105,7 @@ class _Agent:
     routes: Mapping[str, Sequence[str]]
     route: Router
     policy: Policy
-    repair: Repair
+    hearer: Hearer
     journal: Journal
     seal: Seal
     max_steps: int
@@ -121,11 +121,9 @@ class _Agent:
         why = self._why_last(turn)
         reply = await self.asker.reply(state["messages"], self._tools_of(state), last=bool(why))
         reply.additional_kwargs["route"] = state.get("route", "")
-        reply, unshown = hear(reply, self.repair, self._tools_of(state), state["messages"])
-        emit_text(unshown)
+        reply = await self.hearer.hear(reply, state, self._tools_of(state), last=bool(why))
         if why:
             return {"messages": [last_answer(reply, why, turn)]}
-        reply = await self._asked_again(reply, state)
         if not reply.tool_calls and not reply.invalid_tool_calls:
             return {"messages": [answer_of(reply)]}
         reply, refused = split_calls(reply, state["messages"])
@@ -135,18 +133,6 @@ class _Agent:
         for message in refused:
             emit_result(message)
         return {"messages": [reply, *refused]}
-
-    async def _asked_again(self, reply: AIMessage, state: State) -> AIMessage:
-        """A call that went wrong twice, with arguments that are held to the schema."""
-        tools = self._tools_of(state)
-        tool = asks_for_arguments(reply, tools, current_turn(state["messages"]))
-        if tool is None:
-            return reply
-        given = await self.asker.arguments(state["messages"], tools, tool)
-        if given is None or not text_of(given.content).strip():
-            return reply
-        again = self.repair(with_arguments(reply, given), tools)
-        return noted(again, ASKED_AGAIN) if again.tool_calls else reply
 
     def _why_last(self, turn: Sequence[AnyMessage]) -> str:
         """Why this model call must be the last of the turn; empty while it need not."""
@@ -357,7 +343,8 @@ def build_graph(
     limits = limits or Limits()
     by_name = {tool.name: tool for tool in tools}
     asker = Asker(model, window, system_prompt, limits)
-    agent = _Agent(asker, by_name, routes, route, policy, repair, journal, seal, limits.max_steps)
+    hearer = Hearer(asker, repair)
+    agent = _Agent(asker, by_name, routes, route, policy, hearer, journal, seal, limits.max_steps)
     graph = StateGraph(state)
     graph.add_node("router", agent.router, input_schema=state)
     graph.add_node("agent", agent.agent, input_schema=state)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from agent_ports import Repair, Tool
-from agent_turn import bad_in_a_row
+from agent_reply import Asker, emit_text
+from agent_turn import bad_in_a_row, current_turn
 from context import text_of
 
 # Keys of `additional_kwargs` that the model adapter and the repair leave.
@@ -18,28 +20,63 @@ REPAIRED = "repaired"  # what was changed in a call, by its id
 ASKED_AGAIN = "its arguments were asked for again, held to the schema"
 
 
-def hear(
-    reply: AIMessage,
-    repair: Repair,
-    tools: Sequence[Tool],
-    messages: Sequence[AnyMessage],
+@dataclass(frozen=True, slots=True)
+class Hearer:
+    """Makes of replies what is stored of them."""
+
+    asker: Asker
+    repair: Repair
+
+    async def hear(
+        self, reply: AIMessage, values: Mapping[str, Any], tools: Sequence[Tool], *, last: bool
+    ) -> AIMessage:
+        """The reply to the state `values`, with calls that can run and calls that cannot.
+
+        Text that was held back and is no call is shown. With `last` nothing more is asked.
+        """
+        messages = values["messages"]
+        heard, unshown = repaired(reply, self.repair, tools, messages)
+        emit_text(unshown)
+        tool = None if last else worth_asking_again(heard, tools, current_turn(messages))
+        if tool is None:
+            return heard
+        given = await self.asker.arguments(values, tools, tool)
+        if given is None or not text_of(given.content).strip():
+            return heard
+        again = self.repair(_with_arguments(heard, given), tools)
+        return _noted(again, ASKED_AGAIN) if again.tool_calls else heard
+
+
+def repaired(
+    reply: AIMessage, repair: Repair, tools: Sequence[Tool], messages: Sequence[AnyMessage]
 ) -> tuple[AIMessage, str]:
     """The reply to the stored `messages`, repaired, and the text that is still to be shown.
 
-    Calls that may not be meant are asked back about once; the second time in a turn they are
-    taken for the text that they are.
+    Calls that may not be meant are asked back about once; the second time in a row they are taken
+    for the text that they are.
     """
     kwargs = {k: v for k, v in reply.additional_kwargs.items() if k != UNSHOWN}
     unshown = str(reply.additional_kwargs.get(UNSHOWN) or "")
     heard = repair(reply.model_copy(update={"additional_kwargs": kwargs}), tools, messages)
     if DOUBTFUL in heard.additional_kwargs and _was_doubtful(messages):
-        update = {
-            "content": heard.additional_kwargs[DOUBTFUL],
-            "tool_calls": [],
-            "invalid_tool_calls": [],
-        }
-        heard = heard.model_copy(update=update)
+        heard = _without_calls(heard, content=heard.additional_kwargs[DOUBTFUL])
     return heard, "" if heard.tool_calls or heard.invalid_tool_calls else unshown
+
+
+def worth_asking_again(
+    reply: AIMessage, tools: Sequence[Tool], turn: Sequence[AnyMessage]
+) -> Tool | None:
+    """The tool whose arguments to ask for again, held to its schema; None where that is no help.
+
+    It is, when a call of a known tool went wrong twice, and not because it was cut or not meant.
+    """
+    bad = reply.invalid_tool_calls
+    if len(bad) != 1 or reply.tool_calls or bad_in_a_row(turn) != 1:
+        return None
+    is_cut = reply.response_metadata.get("finish_reason") == "length"
+    if is_cut or DOUBTFUL in reply.additional_kwargs:
+        return None
+    return next((tool for tool in tools if tool.name == bad[0]["name"]), None)
 
 
 def _was_doubtful(messages: Sequence[AnyMessage]) -> bool:
@@ -50,64 +87,27 @@ def _was_doubtful(messages: Sequence[AnyMessage]) -> bool:
     return False
 
 
-def asks_for_arguments(
-    reply: AIMessage, tools: Sequence[Tool], turn: Sequence[AnyMessage]
-) -> Tool | None:
-    """The tool whose arguments to ask for again, held to its schema; None where that is no help.
-
-    It is, when a call of a known tool went wrong twice, and not because it was cut or not meant.
-    """
-    bad = reply.invalid_tool_calls
-    if len(bad) != 1 or reply.tool_calls or bad_in_a_row(turn) != 1:
-        return None
-    if reply.response_metadata.get("finish_reason") == "length":
-        return None
-    if DOUBTFUL in reply.additional_kwargs:
-        return None
-    return next((tool for tool in tools if tool.name == bad[0]["name"]), None)
-
-
-def arguments_format(tool: Tool) -> dict[str, Any]:
-    """The `response_format` that holds a reply to the arguments of `tool`."""
-    return {
-        "type": "json_schema",
-        "json_schema": {"name": "arguments", "schema": dict(tool.schema)},
-    }
-
-
-def arguments_request(messages: Sequence[AnyMessage], tool: Tool) -> list[AnyMessage]:
-    """A view that ends with the result of the broken call, with the request behind it."""
-    out = list(messages)
-    text = f"[Write the arguments of {tool.name} as one JSON object, and nothing else.]"
-    if out:
-        last = out[-1]
-        out[-1] = last.model_copy(update={"content": f"{text_of(last.content)}\n\n{text}"})
-    return out
-
-
-def with_arguments(reply: AIMessage, given: AIMessage) -> AIMessage:
+def _with_arguments(reply: AIMessage, given: AIMessage) -> AIMessage:
     """The broken call of `reply` with the arguments of the reply `given`, to be repaired anew."""
-    broken: Mapping[str, Any] = reply.invalid_tool_calls[0]
-    text = text_of(given.content)
-    raw = [{"id": broken["id"], "name": broken["name"], "args": text}]
-    kwargs = {**reply.additional_kwargs, "raw_tool_calls": raw}
-    metadata = {**reply.response_metadata, **given.response_metadata}
-    update = {
-        "tool_calls": [],
-        "invalid_tool_calls": [],
-        "additional_kwargs": kwargs,
-        "response_metadata": metadata,
-    }
-    return reply.model_copy(update=update)
+    broken = reply.invalid_tool_calls[0]
+    raw = [{"id": broken["id"], "name": broken["name"], "args": text_of(given.content)}]
+    return _without_calls(
+        reply,
+        additional_kwargs={**reply.additional_kwargs, "raw_tool_calls": raw},
+        response_metadata={**reply.response_metadata, **given.response_metadata},
+    )
 
 
-def noted(reply: AIMessage, text: str) -> AIMessage:
+def _without_calls(reply: AIMessage, **update: Any) -> AIMessage:
+    return reply.model_copy(update={"tool_calls": [], "invalid_tool_calls": [], **update})
+
+
+def _noted(reply: AIMessage, text: str) -> AIMessage:
     """The reply with `text` among what was changed in each of its calls."""
     before = reply.additional_kwargs.get(REPAIRED, {})
     notes = {
         call["id"] or "": "; ".join(filter(None, (before.get(call["id"]), text)))
         for call in reply.tool_calls
     }
-    return reply.model_copy(
-        update={"additional_kwargs": {**reply.additional_kwargs, REPAIRED: notes}}
-    )
+    kwargs = {**reply.additional_kwargs, REPAIRED: notes}
+    return reply.model_copy(update={"additional_kwargs": kwargs})

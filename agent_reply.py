@@ -10,7 +10,6 @@ from langchain_core.messages import AIMessage, AnyMessage, SystemMessage, ToolMe
 from langchain_core.messages.ai import UsageMetadata
 from langgraph.config import get_stream_writer
 
-from agent_hear import arguments_format, arguments_request
 from agent_ports import Model, Tool
 from agent_turn import with_last_call
 from context import View, Window, build_view, text_of
@@ -123,7 +122,7 @@ class Asker:
         return reply
 
     async def arguments(
-        self, messages: Sequence[AnyMessage], tools: Sequence[Tool], tool: Tool
+        self, values: Mapping[str, Any], tools: Sequence[Tool], tool: Tool
     ) -> AIMessage | None:
         """The arguments of `tool` as JSON that is held to its schema; None where that failed.
 
@@ -133,7 +132,7 @@ class Asker:
         system = SystemMessage(self.system_prompt)
         fixed = self.window.tool_tokens(functions) + self.window.tokens([system])
         view = build_view(
-            messages,
+            values["messages"],
             self.window,
             room=self.window.room(0) - fixed,
             keep_turns=self.limits.keep_turns,
@@ -141,10 +140,13 @@ class Asker:
         )
         try:
             reply = await self.model.reply(
-                [system, *arguments_request(view.messages, tool)],
+                [system, *_asking_for(tool, view.messages)],
                 tools=functions,
                 tool_choice="none",
-                response_format=arguments_format(tool),
+                response_format={
+                    "type": "json_schema",
+                    "json_schema": {"name": "arguments", "schema": dict(tool.schema)},
+                },
             )
         except Exception:  # noqa: BLE001 - a server without it: the call stays as broken as it was
             return None
@@ -183,3 +185,10 @@ class Asker:
             window.observe(view.tokens + fixed, reply.usage_metadata["input_tokens"])
         emit_usage(reply.usage_metadata)
         return reply
+
+
+def _asking_for(tool: Tool, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """The messages of a view with a line in the last that asks for the arguments of `tool`."""
+    *before, last = messages
+    text = f"[Write the arguments of {tool.name} as one JSON object, and nothing else.]"
+    return [*before, last.model_copy(update={"content": f"{text_of(last.content)}\n\n{text}"})]
