@@ -35,7 +35,7 @@ class Hearer:
         Text that was held back and is no call is shown. With `last` nothing more is asked.
         """
         messages = values["messages"]
-        heard, unshown = repaired(reply, self.repair, tools, messages)
+        heard, unshown = repaired(reply, self.repair, tools, messages, last=last)
         emit_text(unshown)
         tool = None if last else worth_asking_again(heard, tools, current_turn(messages))
         if tool is None:
@@ -48,17 +48,22 @@ class Hearer:
 
 
 def repaired(
-    reply: AIMessage, repair: Repair, tools: Sequence[Tool], messages: Sequence[AnyMessage]
+    reply: AIMessage,
+    repair: Repair,
+    tools: Sequence[Tool],
+    messages: Sequence[AnyMessage],
+    *,
+    last: bool,
 ) -> tuple[AIMessage, str]:
     """The reply to the stored `messages`, repaired, and the text that is still to be shown.
 
-    Calls that may not be meant are asked back about once; the second time in a row they are taken
-    for the text that they are.
+    Calls that may not be meant are asked back about once; the second time in a row, and where the
+    reply must be the last, they are taken for the text that they are.
     """
     kwargs = {k: v for k, v in reply.additional_kwargs.items() if k != UNSHOWN}
     unshown = str(reply.additional_kwargs.get(UNSHOWN) or "")
     heard = repair(reply.model_copy(update={"additional_kwargs": kwargs}), tools, messages)
-    if DOUBTFUL in heard.additional_kwargs and _was_doubtful(messages):
+    if DOUBTFUL in heard.additional_kwargs and (last or _was_doubtful(messages)):
         heard = _without_calls(heard, content=heard.additional_kwargs[DOUBTFUL])
     return heard, "" if heard.tool_calls or heard.invalid_tool_calls else unshown
 

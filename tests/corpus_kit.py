@@ -50,6 +50,7 @@ class Case:
     says: str = ""
     answer: str | None = None
     trap: bool = False
+    seen: bool = False
     about: str = ""
 
     @property

@@ -240,6 +240,16 @@ async def test_order_and_white_space_make_no_other_call(tmp_path: Path) -> None:
     assert events[-1].status == "step_limit"
 
 
+async def test_a_doubtful_last_answer_is_kept_whole(tmp_path: Path) -> None:
+    """What stands behind a call that is not run is the answer that there is."""
+    text = '<tool_call>{"name": "look", "arguments": {"q": "x"}}</tool_call>\nThere are two.'
+    model = ScriptedModel([call(("look", {"q": "a"})), _doubtful(text)])
+    async with open_session(tmp_path / "m.db", model, [tool()], max_steps=1) as session:
+        events = await collect(session.send("go"))
+
+    assert (events[-1].status, events[-1].answer) == ("step_limit", text)
+
+
 @pytest.mark.parametrize("last", ["text", "native"])
 async def test_a_call_in_the_last_answer_is_left_out(tmp_path: Path, last: str) -> None:
     """At the step limit no call runs, and its markup is not left as the answer."""

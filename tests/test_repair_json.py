@@ -127,6 +127,8 @@ def test_line_breaks_within_a_text() -> None:
         '{"a": 1 // one\n}',
         '{"a": 1 /* one */}',
         '{"a": 1}{"b": 2}',
+        'null{"a": 1}',
+        '1 {"a": 1}',
         'Sure: {"a": 1}',
         '{"a": 1} done',
         '{"a": 1, "a": 2}',

@@ -30,7 +30,8 @@ _SHOWN = re.compile(
     r"|\bto (?:call|use|invoke) (?:a|an|the|this|it)\b[^.\n]*\b(?:you|write|use|send|one|simply)\b"
     r"|\b(?:do not|don'?t|never|must not) (?:run|call|use|write|send|execute|do)\b"
     r"|\bis (?:written|encoded|represented|formatted)\b"
-    r"|\bbeispiel|\bz\.\s?b\.|\bexemple|\bejemplo|\besempio|\bexemplo|пример|例",
+    r"|\bbeispiel|\bz\.\s?b\.|\bexemple|\bejemplo|\besempio|\bexemplo|пример"
+    r"|例如|例えば|例[:：]|示例|比如",
     re.I,
 )
 # What they say when it may be made or not.
@@ -39,6 +40,10 @@ _SUPPOSED = re.compile(
     r"(?:call|use|run|write|send|invoke|do)(?:ed)?\b"
     r"|\bif (?:i|you|we|it) (?:had|could|were|was|want|wanted|wish|like)\b",
     re.I,
+)
+# What stands behind a call whose result the model has made up.
+_MADE_UP = re.compile(
+    r"(?:```\w*\s*|[*#<\[\s]*)(?:the |tool[ _])?(?:output|result|response|observation)s?\b", re.I
 )
 _BARE = re.compile(r"^[ \t]{0,3}(?=[\[{]|[A-Za-z_][\w.]{0,127} ?[({])", re.M)
 _BARE_STARTS = 20  # beginnings that are tried before a text is no bare call
@@ -80,7 +85,8 @@ def find(text: str, tools: Sequence[KnownTool]) -> Found | None:
     if _SHOWN.search(_last_lines(before)):
         return None
     is_alone = not (after or between or other_code or len(calls) < len(blocks))
-    if not is_alone and any(block.kind == "fence" for block in calls):
+    in_code = any(block.kind == "fence" for block in calls)
+    if not is_alone and in_code and not _MADE_UP.match(after):
         return None
     return _read(before, calls, _doubt(before, bool(after) or between, calls))
 

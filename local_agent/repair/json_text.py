@@ -83,7 +83,7 @@ def _mended(text: str, closed: bool) -> Any:
     if len(text) > _LONGEST or sum(text.count(sign) for sign in _OPENERS) > _BOMBS:
         raise ValueError("too long")
     written, gaps = _tokens(text)
-    if not written or written[0][1] not in _OPENERS or written[0][0] != "bracket":
+    if not written or written[0] not in [("bracket", sign) for sign in _OPENERS]:
         raise ValueError("no object")
     from json_repair import repair_json
 
