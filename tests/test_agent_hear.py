@@ -52,6 +52,27 @@ def _doubtful(text: str) -> AIMessage:
     return AIMessage(text, id=uuid4().hex, additional_kwargs={"unshown": call})
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<tools>\n{"name": "look", "description": "d", "parameters": {}}\n</tools>',
+        "<tool_call>look for it</tool_call>",
+        'look(q="x" + y)',
+        '{"name": "look", "score": 3}',
+    ],
+)
+async def test_what_cannot_be_read_may_not_be_a_call(tmp_path: Path, text: str) -> None:
+    """Its arguments are not asked for: the second time it is text."""
+    read = tool()
+    model = ScriptedModel([say(text), say(text)])
+    async with open_session(tmp_path / "m.db", model, [read]) as session:
+        events = await collect(session.send("go"))
+
+    assert read.ran == []
+    assert (events[-1].status, events[-1].answer) == ("ok", text)
+    assert not any(asked.get("response_format") for asked in model.asked)
+
+
 async def test_a_doubtful_reply_may_become_a_call(tmp_path: Path) -> None:
     """Asked back, the model calls as it should; the first text is not shown again."""
     read = tool()

@@ -53,7 +53,6 @@ _BEGINS_AS_CALL = re.compile(
 )
 _LOOKS_LIKE_CALL = re.compile(r"(?:[A-Za-z_][\w.]*\(.*\)|\{\s*\"name\"\s*:.*\})\s*\Z", re.S)
 _DESCRIBES = re.compile(r"\"(?:description|properties)\"")
-_UNREADABLE = "it cannot be read"
 _SUPPOSES = "the text before it only supposes it"
 
 
@@ -150,7 +149,7 @@ def _read(before: str, blocks: Sequence[Block], doubt: str) -> Found | None:
         calls = list(_calls(blocks))
     except NotACall as exc:
         named = [Written(exc.name, None)] if exc.name else []
-        return Found(before.rstrip(), named, body, doubt, str(exc))
+        return Found(before.rstrip(), named, body, doubt or _doubt_of(body), str(exc))
     return Found(before.rstrip(), calls, body, doubt)
 
 
@@ -159,6 +158,11 @@ def _calls(blocks: Sequence[Block]) -> Iterator[Written]:
         # An empty one beside others: an opening mark where a closing one was meant.
         if block.body.strip() or block.name or len(blocks) == 1:
             yield from read_calls(block.body, block.name, closed=block.closed)
+
+
+def _doubt_of(body: str) -> str:
+    """Why it is not certain that what cannot be read is a call; "" where it begins as one."""
+    return "" if _BEGINS_AS_CALL.match(body) else "it cannot be read"
 
 
 def _is_meant(body: str, name: str, tools: Sequence[KnownTool]) -> bool:
@@ -181,7 +185,8 @@ def _bare(whole: str, tools: Sequence[KnownTool]) -> Found | None:
             calls = read_calls(body)
         except NotACall as exc:
             if not before.strip() and _is_meant(body, exc.name, tools):
-                return Found("", [Written(exc.name, None)], body, doubt or _UNREADABLE, str(exc))
+                doubt = doubt or _doubt_of(body)
+                return Found("", [Written(exc.name, None)], body, doubt, str(exc))
             continue
         if _are_ours(calls, tools) or (not before.strip() and _is_near(body, calls, tools)):
             return Found(before.rstrip(), calls, body, doubt)

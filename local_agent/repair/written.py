@@ -20,8 +20,12 @@ _NAME_KEYS = ("name", "tool", "tool_name", "function_name", "action", "function"
 _ARGS_KEYS = ("arguments", "parameters", "args", "params", "input", "action_input", "kwargs")
 _ALSO_KEYS = frozenset(("id", "type", "index", "call_id", "tool_call_id"))
 _INNER_KEYS = ("function", "function_call", "tool_call")
-_GUESS = re.compile(rf'"(?:{"|".join(_NAME_KEYS)})"\s*:\s*"({_NAME})"')
-_GUESS_TAG = re.compile(rf"<(?:function=|function>|invoke name=[\"'])\s*({_NAME})")
+_GUESS = re.compile(
+    r"\A[\s\[{]*(?:\"type\"\s*:\s*\"function\"\s*,\s*)?"
+    rf"(?:\"(?:{'|'.join(_INNER_KEYS)}|tool_calls)\"\s*:\s*[\s\[{{]*)?"
+    rf"\"(?:{'|'.join(_NAME_KEYS)})\"\s*:\s*\"({_NAME})\""
+)
+_GUESS_TAG = re.compile(rf"\A\s*<(?:function=|function>|invoke name=[\"'])\s*({_NAME})")
 _GUESS_HEAD = re.compile(rf"\A\W*(?:call:)?({_NAME})\s*(?:\(|\{{|\[ARGS\]|\n<arg_key>)")
 _NAMED = re.compile(
     rf"\A(?:call:)?(?P<name>{_NAME})\s*(?:\[(?:ARGS|CALL_ID)\]\s*)?(?P<args>\{{.*\}})\s*\Z", re.S
@@ -88,21 +92,23 @@ def read_calls(body: str, name: str = "", *, closed: bool = False) -> list[Writt
     if text[:1] == "{" or text[:2] in ("[{", "[\n", "[ "):
         return _objects(text, closed)
     for reader in (_marked, _tags, _arg_pairs, _deepseek, _named, _python):
-        if calls := reader(text):
+        if calls := reader(text, closed):
             return calls
     raise NotACall("it is no call in a form that is known", guess(text))
 
 
 def guess(body: str) -> str:
-    """The tool that a broken call seems to name; empty where it names none."""
+    """The tool that a broken call names at its beginning; empty where it names none."""
     for pattern in (_GUESS, _GUESS_TAG, _GUESS_HEAD):
-        if found := pattern.search(body):
+        if found := pattern.match(body):
             return found.group(1)
     return ""
 
 
 def _with_arguments(name: str, text: str, closed: bool) -> Written:
     if values := _parameters(text, _PARAMETER):
+        if not closed:  # there may have been more of them
+            raise NotACall("it does not end", name)
         return Written(name, values, texts=True)
     return Written(name, text or None, closed)
 
@@ -191,7 +197,7 @@ def is_exact(body: str) -> bool:
 # -- other notations ------------------------------------------------------------------------------
 
 
-def _marked(text: str) -> list[Written]:
+def _marked(text: str, closed: bool) -> list[Written]:
     """Calls between marks of their own within it: `<tool_call><function=name>…`."""
     blocks, _ = blocks_of(text)
     if not blocks or any(block.kind != "mark" for block in blocks) or blocks[0].start:
@@ -199,13 +205,15 @@ def _marked(text: str) -> list[Written]:
     gaps = zip(blocks, [*blocks[1:], None], strict=True)
     if any(text[a.end : b.start if b else len(text)].strip(" \t\r\n,;") for a, b in gaps):
         return []
-    return [call for b in blocks for call in read_calls(b.body, b.name, closed=b.closed)]
+    ends = [block.closed or (closed and block is blocks[-1]) for block in blocks]
+    pairs = zip(blocks, ends, strict=True)
+    return [call for b, end in pairs for call in read_calls(b.body, b.name, closed=end)]
 
 
-def _tags(text: str) -> list[Written]:
+def _tags(text: str, closed: bool) -> list[Written]:
     """`<function>name</function>{…}` and the like."""
     if named := _NAME_TAG.match(text):
-        return [_with_arguments(named["name"], named["args"].strip(), False)]
+        return [_with_arguments(named["name"], named["args"].strip(), closed)]
     return []
 
 
@@ -222,30 +230,32 @@ def _trimmed(value: str) -> str:
     return value.removeprefix("\n").removesuffix("\n")
 
 
-def _arg_pairs(text: str) -> list[Written]:
+def _arg_pairs(text: str, closed: bool) -> list[Written]:
     """`name` and then `<arg_key>…</arg_key><arg_value>…</arg_value>`, as GLM writes it."""
     head = re.match(rf"(?P<name>{_NAME})\s*(?P<rest><arg_key>.*)?\Z", text, re.S)
     if not head or not head["rest"]:
         return []
     values = _parameters(head["rest"], _ARG_PAIR)
+    if values and not closed:
+        raise NotACall("it does not end", head["name"])
     return [Written(head["name"], values, texts=True)] if values else []
 
 
-def _deepseek(text: str) -> list[Written]:
+def _deepseek(text: str, closed: bool) -> list[Written]:
     found = list(_DEEPSEEK.finditer(text))
     if not found or "tool▁" not in text or _DEEPSEEK.sub("", text).strip():
         return []
-    return [Written(m["name"], m["args"], True) for m in found]
+    return [Written(m["name"], m["args"], closed or "tool▁call▁end" in m[0]) for m in found]
 
 
-def _named(text: str) -> list[Written]:
+def _named(text: str, closed: bool) -> list[Written]:
     """`name{…}`, with `[ARGS]` between them or `call:` before them."""
     plain = _QUOTED.sub(_as_json, text)
     found = _NAMED.match(plain)
     if not found:
         return []
     try:
-        args, mended = json_text.read(found["args"])
+        args, mended = json_text.read(found["args"], closed=closed)
     except ValueError as exc:
         raise NotACall(str(exc), found["name"]) from None
     return [Written(found["name"], args, mended=mended)] if isinstance(args, dict) else []
@@ -256,5 +266,5 @@ def _as_json(quoted: re.Match[str]) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def _python(text: str) -> list[Written]:
+def _python(text: str, closed: bool) -> list[Written]:
     return [Written(name, args) for name, args in python_calls(text)]
