@@ -41,10 +41,11 @@ from agent_core.calls import (
     yes_to_call,
     yes_to_tool,
 )
+from agent_core.hear import Hearer
 from agent_core.ledger import Ledger
 from agent_core.maintain import Maintainer, is_due
 from agent_core.messages import messages_channel
-from agent_core.ports import Journal, Model, Policy, Repair, Router, Seal, Tool
+from agent_core.ports import Described, Journal, Model, Policy, Repair, Router, Seal, Tool
 from agent_core.prompt import Composer
 from agent_core.reply import Asker, emit, emit_notice, emit_result, emit_start, emit_usage
 from agent_core.summary import Summariser
@@ -56,6 +57,7 @@ from agent_core.turn import (
     closing,
     current_turn,
     is_looping,
+    last_answer,
     open_calls,
     result_of,
     route_before,
@@ -109,7 +111,7 @@ class _Agent:
     routes: Mapping[str, Sequence[str]]
     route: Router
     policy: Policy
-    repair: Repair
+    hearer: Hearer
     journal: Journal
     seal: Seal
 
@@ -144,9 +146,11 @@ class _Agent:
         thread = config["configurable"]["thread_id"]
         reply, update = await self.asker.reply(state, tools, last=bool(why), thread=thread)
         reply.additional_kwargs["route"] = state.get("route", "")
+        known: list[Described] = [*tools, *self.composer.lookups.values()]
+        values = {**state, **update}
+        reply = await self.hearer.hear(reply, values, tools, known, last=bool(why))
         if why:
-            return {**update, "messages": [closing(reply, why)]}
-        reply = self.repair(reply, [*tools, *self.composer.lookups.values()])
+            return {**update, "messages": [last_answer(reply, why, turn)]}
         if not reply.tool_calls and not reply.invalid_tool_calls:
             return {**update, "messages": [answer_of(reply)]}
         reply, refused = split_calls(reply, state["messages"])
@@ -234,8 +238,10 @@ class _Agent:
         mark = granted["allowed"].get(name, "")
         allowed = [name] if self.seal.holds(mark, *yes_to_tool(tool, place[0])) else []
         verdict = self.policy(tool, call["args"], allowed)
-        is_again = not tool.read_only and call_key(call) in granted["ran"]
-        return "ask" if verdict == "allow" and is_again else verdict
+        # What ran on another course, or was not written in so many words, no rule allows.
+        is_doubtful = call_key(call) in granted["ran"] or bool(call.get("repaired"))
+        is_asked = verdict == "allow" and is_doubtful and not tool.read_only
+        return "ask" if is_asked else verdict
 
     def approve(self, state: State, config: RunnableConfig) -> Command[Literal["collect"]]:
         """Ask once for all open calls that need it. Nothing may happen before the interrupt.
@@ -324,8 +330,9 @@ def build_graph(
     """
     composer = Composer(window, system_prompt, limits or Limits(), [tool.name for tool in tools])
     ledger = ledger or Ledger()
+    asker = Asker(model, composer, ledger)
     agent = _Agent(
-        asker=Asker(model, composer, ledger),
+        asker=asker,
         maintainer=Maintainer(composer, Summariser(model, composer, ledger)),
         composer=composer,
         ledger=ledger,
@@ -333,7 +340,7 @@ def build_graph(
         routes=routes,
         route=route,
         policy=policy,
-        repair=repair,
+        hearer=Hearer(asker, repair),
         journal=journal,
         seal=seal,
     )

@@ -65,6 +65,7 @@ def question_of(call: Mapping[str, Any], tool: Tool, granted: Mapping[str, Any])
         "tool": tool.original,
         "args": call["args"],
         "why": why_asked(call, granted),
+        "repaired": call.get("repaired", ""),
     }
 
 

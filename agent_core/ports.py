@@ -10,7 +10,7 @@ from langchain_core.messages.ai import UsageMetadata
 
 
 class Described(Protocol):
-    """What a prompt says of a tool."""
+    """What a prompt says of a tool, and `original`, what its server calls it."""
 
     @property
     def name(self) -> str: ...
@@ -20,6 +20,8 @@ class Described(Protocol):
     def description(self) -> str: ...
     @property
     def schema(self) -> Mapping[str, Any]: ...
+    @property
+    def original(self) -> str: ...
 
 
 class Tool(Described, Protocol):
@@ -28,8 +30,6 @@ class Tool(Described, Protocol):
     `identity` is of the very server behind `server`: another program or address has another one.
     """
 
-    @property
-    def original(self) -> str: ...
     @property
     def identity(self) -> str: ...
     @property
@@ -105,4 +105,11 @@ class Router(Protocol):
 
 
 Policy = Callable[[Tool, Mapping[str, Any], Sequence[str]], Literal["allow", "ask", "deny"]]
-Repair = Callable[[AIMessage, Sequence[Described]], AIMessage]
+
+
+class Repair(Protocol):
+    """Makes calls out of what a reply has as such; `history` is what the model had read."""
+
+    def __call__(
+        self, reply: AIMessage, tools: Sequence[Described], history: Sequence[AnyMessage] = ()
+    ) -> AIMessage: ...

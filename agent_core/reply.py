@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
 from langgraph.config import get_stream_writer
 
 from agent_core.ledger import Ledger
-from agent_core.ports import Model, Tool
+from agent_core.ports import Described, Model, Tool
 from agent_core.prompt import Composer
 from agent_core.sent import SENT, basis_of, digest, facts_of, key_of
 from agent_core.view import Limits as Limits
@@ -66,6 +66,12 @@ def _emit_delta(kind: Literal["text", "thinking"], text: str) -> None:
     emit(event=kind, text=text)
 
 
+def emit_text(text: str) -> None:
+    """Show a piece of the answer that was held back; nothing where there is none."""
+    if text:
+        _emit_delta("text", text)
+
+
 @dataclass(frozen=True, slots=True)
 class Asker:
     """Asks the model for a reply to a thread, with a prompt that fits the window."""
@@ -89,12 +95,38 @@ class Asker:
         except self.model.overflow:
             emit_notice("The prompt was too long for the model; a shorter one goes.")
             reply, update = await self._ask(values, tools, choice, thread, part=SHORTER)
-        if not (reply.additional_kwargs.get("raw_tool_calls") or text_of(reply.content).strip()):
+        is_cut = reply.response_metadata.get("finish_reason") == "length"
+        has_calls = reply.additional_kwargs.get("raw_tool_calls")
+        if not (has_calls or is_cut or text_of(reply.content).strip()):
             reply, more = await self._ask({**values, **update}, tools, choice, thread)
             update |= more
         if reply.response_metadata.get("finish_reason") == "length" and reply.content:
             emit_notice(f"The reply was cut at {self.composer.window.reply} tokens.")
         return reply, update
+
+    async def arguments(
+        self, values: Mapping[str, Any], tools: Sequence[Tool], tool: Described
+    ) -> AIMessage | None:
+        """The arguments of `tool` as JSON that is held to its schema; None where that failed.
+
+        The prompt is that of the last reply and a line behind it, so that little is read anew.
+        """
+        request = self.composer.compose(values, tools)
+        self.ledger.side_call("arguments")
+        try:
+            reply = await self.model.reply(
+                _asking_for(tool, request.messages),
+                tools=request.offer.functions,
+                tool_choice="none",
+                response_format={
+                    "type": "json_schema",
+                    "json_schema": {"name": "arguments", "schema": dict(tool.schema)},
+                },
+            )
+        except Exception:  # noqa: BLE001 - a server without it: the call stays as broken as it was
+            return None
+        emit_usage(reply.usage_metadata)
+        return reply
 
     async def _ask(
         self,
@@ -133,3 +165,10 @@ class Asker:
         self.ledger.answered(thread, reply)
         emit_usage(reply.usage_metadata)
         return reply, dict(request.update)
+
+
+def _asking_for(tool: Described, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
+    """The messages of a request with a line in the last that asks for the arguments of `tool`."""
+    *before, last = messages
+    text = f"[Write the arguments of {tool.name} as one JSON object, and nothing else.]"
+    return [*before, last.model_copy(update={"content": f"{text_of(last.content)}\n\n{text}"})]

@@ -27,7 +27,12 @@ from context import text_of
 
 BAD_REPLIES = 3  # replies in a row with nothing but broken calls end the turn
 REPEATS = 3  # the same call with the same arguments is not run at this count
+_BLANKS = re.compile(r"\\[nrt]|\s+")
 NOT_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
+_RESULT_CHARS = 1_000  # of the result that is shown where the model gave no answer
+_MORE_ROOM = (
+    "Raise reply_reserve in [context], ask for a smaller piece, or turn the model's reasoning off."
+)
 
 
 def current_turn(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
@@ -54,8 +59,13 @@ def open_calls(messages: Sequence[AnyMessage]) -> tuple[str, list[dict[str, Any]
             done.add(message.tool_call_id)
         elif isinstance(message, AIMessage) and message.tool_calls:
             first = message.additional_kwargs.get("first_call")
+            repaired = message.additional_kwargs.get("repaired") or {}
             calls = [
-                {**call, "handle": f"r{first + i}" if first else ""}
+                {
+                    **call,
+                    "handle": f"r{first + i}" if first else "",
+                    "repaired": repaired.get(call["id"], ""),
+                }
                 for i, call in enumerate(message.tool_calls)
             ]
             return message.id or "", [call for call in calls if call["id"] not in done]
@@ -97,7 +107,9 @@ def steps_of(turn: Sequence[AnyMessage]) -> int:
 
 
 def _signature(call: Mapping[str, Any]) -> str:
-    return f"{call['name']} {json.dumps(call['args'], sort_keys=True)}"
+    """What two calls have in common that ask for the same; white space makes no difference."""
+    args = json.dumps(call["args"], sort_keys=True, default=str)
+    return f"{call['name']} {_BLANKS.sub('', args)}"
 
 
 def call_key(call: Mapping[str, Any]) -> str:
@@ -178,14 +190,27 @@ def closing(reply: AIMessage, status: str, error: str = "") -> AIMessage:
     return reply.model_copy(update=update)
 
 
+def last_answer(reply: AIMessage, why: str, turn: Sequence[AnyMessage]) -> AIMessage:
+    """The reply that had to be the last of its turn, marked with `why`; with the last result that
+    is there, where a model that only wants to call has said nothing."""
+    results = [m for m in turn if isinstance(m, ToolMessage) and m.status == "success"]
+    if text_of(reply.content).strip() or not results:
+        return closing(reply, why)
+    text = text_of(results[-1].content).strip()
+    shown = text if len(text) <= _RESULT_CHARS else f"{text[:_RESULT_CHARS]}…"
+    said = f"[The model gave no answer. The last result, of {results[-1].name}:]\n{shown}"
+    return closing(reply.model_copy(update={"content": said}), why)
+
+
 def answer_of(reply: AIMessage) -> AIMessage:
     """A reply without calls as the end of its turn; an empty one is an error that says so."""
     if text_of(reply.content).strip():
         return closing(reply, "ok")
     said = reply.response_metadata
     if said.get("finish_reason") == "length":
-        error = "The model used up its output limit before it answered."
-    elif said.get("only_thinking"):
+        spent = "for its reasoning" if said.get("only_thinking") else "before it answered"
+        return closing(reply, "error", f"The model used up its output limit {spent}. {_MORE_ROOM}")
+    if said.get("only_thinking"):
         error = "The model gave only its reasoning and no answer, twice."
     else:
         error = "The model gave an empty answer twice."

@@ -57,7 +57,8 @@ class PendingCall:
     """One call that waits for a person. `why` is "write", "unknown_outcome" or "ran".
 
     "unknown_outcome": the call was started before a crash and may already have run. "ran": the
-    same call has run already, on a course of the thread that was left since.
+    same call has run already, on a course of the thread that was left since. `repaired` says what
+    was changed in a call that the model did not write in this form; else it is empty.
     """
 
     call_id: str
@@ -66,6 +67,7 @@ class PendingCall:
     tool: str
     args: Mapping[str, Any]
     why: Literal["write", "unknown_outcome", "ran"] = "write"
+    repaired: str = ""
 
 
 WHYS = ("write", "unknown_outcome", "ran")
@@ -79,9 +81,9 @@ def pending_calls(value: object) -> tuple[PendingCall, ...]:
     calls = []
     for row in rows:
         texts = ("call_id", "name", "server", "tool", "why")
-        if not isinstance(row, Mapping) or set(row) != {*texts, "args"}:
+        if not isinstance(row, Mapping) or set(row) - {"repaired"} != {*texts, "args"}:
             raise ValueError("not a call")
-        if not all(isinstance(row[key], str) for key in texts):
+        if not all(isinstance(row[key], str) for key in {*texts, *row} - {"args"}):
             raise ValueError("not a call")
         if not isinstance(row["args"], Mapping) or row["why"] not in WHYS:
             raise ValueError("not a call")

@@ -57,8 +57,9 @@ class ScriptedModel:
             reply = await reply()
         if isinstance(reply, Exception):
             raise reply
-        if options.get("on_delta") and reply.content:
-            options["on_delta"]("text", reply.content)
+        shown = str(reply.content).removesuffix(reply.additional_kwargs.get("unshown", ""))
+        if options.get("on_delta") and shown:
+            options["on_delta"]("text", shown)
         return reply
 
 

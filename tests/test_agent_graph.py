@@ -235,8 +235,8 @@ async def test_the_step_limit_gives_a_last_answer(tmp_path: Path) -> None:
 async def test_three_broken_replies_end_the_turn(tmp_path: Path) -> None:
     """L01: half calls are neither run nor asked about; after three the user is told."""
     write = ScriptedTool("wipe", read_only=False)
-    broken = [call(("wipe", '{"path": "a'), text="") for _ in range(3)]
-    model = ScriptedModel([*broken, say("hello")])
+    first, second, third = (call(("wipe", '{"path": "a')) for _ in range(3))
+    model = ScriptedModel([first, second, say('{"path": "a'), third, say("hello")])
     async with open_session(tmp_path / "m.db", model, [write]) as session:
         events = await collect(session.send("go"))
         after = await collect(session.send("never mind"))

@@ -34,6 +34,26 @@ def split(text: str, size: int, opened: bool = False) -> tuple[ThinkSplitter, di
         ("Use `<think>` and `</think>` tags.", "Use `<think>` and `</think>` tags.", ""),
         ("<think>1 < 2 </thin k></think>yes", "yes", "1 < 2 </thin k>"),
         ("", "", ""),
+        ("<reasoning>plan</reasoning>Hello", "Hello", "plan"),
+        ("<thought>plan</thought>Hello", "Hello", "plan"),
+        ("[THINK]plan[/THINK]Hello", "Hello", "plan"),
+        ("◁think▷plan◁/think▷Hello", "Hello", "plan"),
+        ("<seed:think>plan</seed:think>Hello", "Hello", "plan"),
+        ("<|begin_of_thought|>plan<|end_of_thought|>Hello", "Hello", "plan"),
+        ("<|channel>thought\nplan<channel|>Hello", "Hello", "plan"),
+        (
+            "<|channel|>analysis<|message|>plan<|end|><|start|>assistant<|channel|>final<|message|>"
+            "Hello<|return|>",
+            "Hello",
+            "plan",
+        ),
+        ("<|channel|>final<|message|>Hello", "Hello", ""),
+        ("<|channel|>commentary<|message|>Wait.<|end|>", "Wait.", ""),
+        ("See <|end|> and <|channel|>final<|message|>",) * 2 + ("",),
+        ("```\n<think>a</think>\n```", "```\n<think>a</think>\n```", ""),
+        ("Say:\n<reasoning>a</reasoning>", "Say:\n<reasoning>a</reasoning>", ""),
+        ('He wrote "</think>" there', 'He wrote "</think>" there', ""),
+        ("İİ\n<THINK>a</THINK>b", "İİ\nb", "a"),
     ],
 )
 def test_split(text: str, answer: str, thinking: str, size: int) -> None:

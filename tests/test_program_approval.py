@@ -71,6 +71,28 @@ def test_a_write_in_a_pipe_is_parked_and_approved_once(tmp_path: Path, scripted:
     assert "resumed 4 saved messages" in after.err
 
 
+def test_a_write_as_text_is_parked_and_says_so(tmp_path: Path, scripted: Start) -> None:
+    """L08: markup in place of a call is asked about like any other, with what was repaired."""
+    text = 'I note it.\n<tool_call>{"name": "WriteNote", "arguments": {"text": "milk"}}</tool_call>'
+    server = scripted([Say(text), Say("Noted.")])
+    program = Program(tmp_path, server.base_url)
+
+    parked = program.run("--output", "stream-json", "-p", "note milk")
+    note = "it was written as text; WriteNote read as write_note"
+    assert (parked.code, program.written()) == (3, [])
+    assert f"⏸ approval: write_note(text='milk') · repaired: {note}\n" in parked.err
+    assert "<tool_call" not in parked.out
+    (asked,) = [line for line in parked.lines if line["type"] == "approval"]
+    assert asked["calls"][0]["repaired"] == note
+    found = approval_id(parked)
+    assert f"│ repaired: {note}" in program.run("approvals", "show", found).out
+
+    approved = program.run("approvals", "approve", found)
+    assert (approved.code, approved.out, program.written()) == (0, "Noted.\n", ["milk"])
+    assert text_of(server.requests[-1])[1:] == ["assistant: I note it.", "tool: noted: milk"]
+    assert server.refused == []
+
+
 def test_a_no_reaches_the_model_with_its_reason(tmp_path: Path, scripted: Start) -> None:
     """`approvals deny --reason`: nothing runs, and the model reads why."""
     server = scripted([write(), Say("All right.")])

@@ -117,6 +117,19 @@ async def test_allowed_for_the_thread_answers_the_same_tool_once() -> None:
     assert decided == {"c1": THREAD, "c8": THREAD, "c2": NO, "c9": NO}
 
 
+async def test_a_repaired_call_says_what_was_repaired() -> None:
+    """It stands with the call, harmless and whole, and `a` for the tool does not answer it."""
+    note = 'it was written as text; level: "5" read as 5\x1b[2J' + "x" * 200
+    repaired = PendingCall("c8", "put", "fs", "put", {}, repaired=note)
+    typist = Typist("a", "n")
+    decided = await ask(ApprovalRequested("i", "t", [call(), repaired]), typist)
+    assert decided == {"c1": THREAD, "c8": NO}
+    assert 'repaired: it was written as text; level: "5" read as 5' in typist.written
+    assert "\x1b" not in typist.written
+    assert typist.written.count("x") >= 200
+    assert all(row[0] in "│├┆" for row in call_rows(repaired, 40))
+
+
 async def test_a_call_that_may_have_run_is_asked_for_as_such() -> None:
     """A write that was started before a crash has a question of its own."""
     typist = Typist("y")

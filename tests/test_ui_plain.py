@@ -102,3 +102,10 @@ def test_a_parked_approval_says_how_to_decide() -> None:
     assert out == ""
     assert err.splitlines()[0] == f"⏸ approval: rm(p='{'x' * 300}')"
     assert "agent approvals approve 7f3a" in err
+
+
+def test_a_parked_repaired_call_says_so() -> None:
+    """What was repaired stands behind the call, on its line."""
+    calls = [events.PendingCall("c1", "rm", "fs", "rm", {"p": "x"}, repaired="a\nb")]
+    _, err = render(events.ApprovalRequested("7f3a", "t", calls))
+    assert err == "⏸ approval: rm(p='x') · repaired: a␊b\n"

@@ -55,7 +55,9 @@ def list_(ctx: click.Context, config: str | None, db: str | None, as_json: bool)
         return
     for one in waiting:
         for call in _calls(one):
-            line = f"{one.id[:12]}  {one.thread}  {approval_line(call.name, call.args)}"
+            line = (
+                f"{one.id[:12]}  {one.thread}  {approval_line(call.name, call.args, call.repaired)}"
+            )
             safe_write(sys.stdout, visible(line, newlines=False) + "\n")
     if not waiting:
         safe_write(sys.stderr, "No approval is waiting.\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,7 +12,8 @@ from langchain_core.messages import AIMessage
 from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 
 from .failures import ServerSaid
-from .thinking import ThinkSplitter
+from .holding import Holder
+from .thinking import Kind, ThinkSplitter
 
 # Of llama.cpp's timings: tokens taken from the cache, read, written, and milliseconds for both.
 _TIMINGS = ("cache_n", "prompt_n", "predicted_n", "prompt_ms", "predicted_ms")
@@ -38,15 +39,26 @@ class RawCall:
 
 
 class Answer:
-    """Collects chunks (plain dicts); `message()` is the whole when `finish` is set."""
+    """Collects chunks (plain dicts); `message()` is the whole when `finish` is set.
 
-    def __init__(self, on_delta: OnDelta | None = None, *, opens_thinking: bool = False) -> None:
+    `names` are those of the tools: text that may be a call of one is not told to `on_delta`.
+    """
+
+    def __init__(
+        self,
+        on_delta: OnDelta | None = None,
+        *,
+        opens_thinking: bool = False,
+        names: Sequence[str] = (),
+    ) -> None:
         self.finish: str | None = None
         self.model = ""
         self.started = False
         self.calls: list[RawCall] = []
         self._tell = on_delta or (lambda kind, text: None)
         self._split = ThinkSplitter(opens_thinking)
+        self._names = names
+        self._holder = self._new_holder()
         self._reasoning = ""
         self._by_index: dict[int, RawCall] = {}
         self._usage: Mapping[str, Any] = {}
@@ -61,6 +73,9 @@ class Answer:
     def closed_only(self) -> bool:
         """Whether reasoning was closed that was never opened: the template opens it."""
         return self._split.closed_only
+
+    def _new_holder(self) -> Holder:
+        return Holder(lambda text: self._tell("text", text), self._names)
 
     def add(self, chunk: Mapping[str, Any]) -> None:
         """Take a chunk. Raises ServerSaid for an error in the place of one."""
@@ -96,12 +111,22 @@ class Answer:
             content = "".join(part.get("text") or "" for part in content if isinstance(part, dict))
         if isinstance(content, str) and content:
             self.started = True
-            for kind, text in self._split.feed(_clean(content)):
-                self._tell(kind, text)
+            closed_only = self._split.closed_only
+            pieces = self._split.feed(_clean(content))
+            if self._split.closed_only != closed_only:  # what is held was reasoning, too
+                self._holder = self._new_holder()
+            self._pass_on(pieces)
         for entry in delta.get("tool_calls") or []:
             if isinstance(entry, Mapping):
                 self.started = True
                 self._add_call(entry)
+
+    def _pass_on(self, pieces: Sequence[tuple[Kind, str]]) -> None:
+        for kind, text in pieces:
+            if kind == "thinking":
+                self._tell(kind, text)
+            else:
+                self._holder.feed(text)
 
     def _add_call(self, entry: Mapping[str, Any]) -> None:
         function = entry.get("function")
@@ -141,12 +166,12 @@ class Answer:
 
     def end(self) -> None:
         """The stream is over: give out what was kept back."""
-        for kind, text in self._split.finish(whole=self.finish == "stop"):
-            self._tell(kind, text)
+        self._pass_on(self._split.finish(whole=self.finish == "stop"))
 
     def message(self) -> AIMessage:
         """The answer. Its calls are raw, in `additional_kwargs["raw_tool_calls"]`.
 
+        Text that was not told because it may be a call is in `additional_kwargs["unshown"]` too.
         The id is ours: servers give the same one twice, and equal ids overwrite each other in a
         thread. `response_metadata` has finish_reason, model_name, and, where the server sent
         them, timings; only_thinking where there is reasoning and nothing else.
@@ -157,10 +182,13 @@ class Answer:
         if (self._reasoning or self._split.thinking) and not self.text.strip() and not self.calls:
             metadata["only_thinking"] = True
         raw = [{"id": c.id, "name": c.name, "args": c.args} for c in self.calls]
+        kwargs: dict[str, Any] = {"raw_tool_calls": raw} if raw else {}
+        if unshown := self._holder.rest():
+            kwargs["unshown"] = unshown
         return AIMessage(
             content=self.text,
             id=str(uuid.uuid4()),
-            additional_kwargs={"raw_tool_calls": raw} if raw else {},
+            additional_kwargs=kwargs,
             response_metadata=metadata,
             usage_metadata=usage_of(self._usage),
         )

@@ -134,13 +134,18 @@ class ChatModel:
         on_delta: called with each piece of text and of reasoning as it comes.
 
         The calls of the answer are unparsed, in `additional_kwargs["raw_tool_calls"]`; see
-        `repair`. Reasoning is in no part of it. Cancelling closes the connection, which stops
+        `repair`. Text that may be a call is not told to `on_delta`; it is in ["unshown"] too.
+        Reasoning is in no part of it. Cancelling closes the connection, which stops
         the server. Nothing is sent twice once a byte of an answer has come.
 
         Raises ContextOverflow, StreamBroken, ModelTimeout, ModelUnreachable, ModelNotLoaded,
         ModelError.
         """
-        answer = Answer(on_delta, opens_thinking=self._opens_thinking and not response_format)
+        answer = Answer(
+            on_delta,
+            opens_thinking=self._opens_thinking and not response_format,
+            names=[str(tool["function"]["name"]) for tool in tools],
+        )
         options = _options(tools, tool_choice, response_format)
         try:
             async with aclosing(self._pieces(messages, options)) as pieces:

@@ -1,32 +1,79 @@
-"""Tells reasoning in <think> tags from the answer, while both stream in pieces of any size."""
+"""Tells reasoning between tags from the answer, while both stream in pieces of any size."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
+
+from local_agent.call_marks import is_quoted, lower
 
 Kind = Literal["text", "thinking"]
 
-_OPEN = re.compile(r"<think(?:ing)?>", re.I)
-_CLOSE = re.compile(r"</think(?:ing)?>", re.I)
-_TAGS = ("<think>", "<thinking>", "</think>", "</thinking>")
+
+@dataclass(frozen=True, slots=True)
+class _Tags:
+    """One way to mark reasoning, in lower case.
+
+    at: where an opening tag counts. A name that people also write about counts at the start of the
+    answer only, others at the start of a line. alone: a closing tag may come without its opening
+    one, which the template put into the prompt.
+    """
+
+    opening: tuple[str, ...]
+    closing: tuple[str, ...]
+    at: Literal["answer", "line"]
+    alone: bool = False
+
+
+# Who writes it: most reasoning models; Seed; Magistral; Kimi; OpenThinker; GPT-OSS; Gemma; and
+# models that were told to in their prompt.
+_TAGS = (
+    _Tags(("<think>", "<thinking>"), ("</think>", "</thinking>"), "line", alone=True),
+    _Tags(("<seed:think>",), ("</seed:think>",), "line", alone=True),
+    _Tags(("[think]",), ("[/think]",), "line", alone=True),
+    _Tags(("◁think▷",), ("◁/think▷",), "line", alone=True),
+    _Tags(("<|begin_of_thought|>",), ("<|end_of_thought|>",), "line"),
+    _Tags(
+        ("<|channel|>analysis<|message|>",),
+        ("<|end|>", "<|channel|>final<|message|>"),
+        "line",
+    ),
+    _Tags(("<|channel>thought\n",), ("<channel|>",), "line"),
+    _Tags(("<reasoning>",), ("</reasoning>",), "answer"),
+    _Tags(("<thought>", "<thoughts>"), ("</thought>", "</thoughts>"), "answer"),
+)
+# What GPT-OSS puts around the parts of a reply that begins with one: no text and no reasoning.
+_DROPPED = (
+    "<|start|>assistant",
+    "<|channel|>final<|message|>",
+    "<|channel|>commentary<|message|>",
+    "<|return|>",
+    "<|end|>",
+)
+_PARTS = ("<|start|>", "<|channel|>")  # what the first part begins with
+_OPENING = {tag: tags for tags in _TAGS for tag in tags.opening}
+_FENCE = re.compile(r"^[ \t]*```", re.M)
+_LONE = tuple(tag for tags in _TAGS if tags.alone for tag in tags.closing)
 
 
 class ThinkSplitter:
     """Feed it pieces of content; it gives (kind, text) pieces in order.
 
-    An opening tag counts at the start of the answer and at the start of a line, so that an answer
-    about the tag stays whole; a closing one counts within reasoning, and, not behind a backtick,
-    where none was opened (templates may open it in the prompt): all text so far was reasoning
-    then. `opened` starts within reasoning, for a model that is known to do so.
+    An opening tag counts where its kind may stand, but not in code and not in quotes, so that an
+    answer about the tag stays whole. A closing one counts within its reasoning; and, not in code
+    or quotes, where none was opened: all text so far was reasoning then. `opened` starts within
+    reasoning, for a model that is known to do so.
     """
 
     def __init__(self, opened: bool = False) -> None:
         self.text = ""
         self.thinking = ""
         self.closed_only = False
-        self._within = opened
+        self._within: _Tags | None = _TAGS[0] if opened else None
         self._assumed = opened
+        self._has_parts = False  # as those of GPT-OSS
         self._held = ""
 
     def feed(self, piece: str) -> list[tuple[Kind, str]]:
@@ -45,9 +92,8 @@ class ThinkSplitter:
         out: list[tuple[Kind, str]] = []
         self._emit(self._held, out)
         self._held = ""
-        if (
-            whole and self._assumed and self._within
-        ):  # it never closed: this was the answer after all
+        if whole and self._assumed and self._within:
+            # It never closed: this was the answer after all.
             self.text, self.thinking = self.thinking.lstrip(), ""
             out = [("text", self.text)] if self.text else []
         return out
@@ -55,44 +101,77 @@ class ThinkSplitter:
     def _step(self, out: list[tuple[Kind, str]]) -> bool:
         """Handle the held text up to the next tag; False when there is none."""
         if self._within:
-            found = _CLOSE.search(self._held)
+            found = self._find(self._within.closing, lambda tag, before: True)
             if found:
-                self._emit(self._held[: found.start()], out)
-                self._held = self._held[found.end() :]
-                self._within = False
+                self._take(found, out)
+                self._within = None
                 return True
-        else:
-            opening = self._opening()
-            closing = self._lone_close()
-            if opening and (not closing or opening.start() < closing.start()):
-                self._emit(self._held[: opening.start()], out)
-                self._held = self._held[opening.end() :]
-                self._within, self._assumed = True, False
-                return True
-            if closing:
-                self.thinking += self.text + self._held[: closing.start()]
-                self.text, self.closed_only = "", True
-                self._held = self._held[closing.end() :]
-                return True
-        keep = _possible_tag(self._held)
-        self._emit(self._held[: len(self._held) - keep], out)
-        self._held = self._held[len(self._held) - keep :]
-        return False
+            self._keep(self._within.closing, out)
+            return False
+        opening = self._find(tuple(_OPENING), self._opens)
+        lone = self._find(_LONE, _is_bare) if not self.thinking else None
+        dropped = self._find(_DROPPED, self._parts)
+        found = min((f for f in (opening, lone, dropped) if f), default=None)
+        if found is None:
+            self._keep((*_OPENING, *_LONE, *_DROPPED), out)
+            return False
+        if found == lone:
+            self.thinking += self.text + self._held[: found[0]]
+            self.text, self.closed_only = "", True
+            self._held = self._held[found[0] + len(found[1]) :]
+            return True
+        self._take(found, out)
+        self._has_parts = self._has_parts or found[1].startswith(_PARTS)
+        if found == opening:
+            self._within, self._assumed = _OPENING[found[1]], False
+        return True
 
-    def _opening(self) -> re.Match[str] | None:
-        for found in _OPEN.finditer(self._held):
-            before = (self.text + self._held[: found.start()]).rsplit("\n", 1)[-1]
-            if not before.strip():
-                return found
-        return None
+    def _take(self, found: tuple[int, str], out: list[tuple[Kind, str]]) -> None:
+        """Give out what stands before a tag, and the tag not."""
+        self._emit(self._held[: found[0]], out)
+        self._held = self._held[found[0] + len(found[1]) :]
 
-    def _lone_close(self) -> re.Match[str] | None:
-        if self.thinking:
-            return None
-        for found in _CLOSE.finditer(self._held):
-            if not (self.text + self._held[: found.start()]).endswith("`"):
-                return found
-        return None
+    def _keep(self, tags: tuple[str, ...], out: list[tuple[Kind, str]]) -> None:
+        """Give out all but what may be the beginning of a tag."""
+        low = lower(self._held)
+        longest = max(map(len, tags)) - 1
+        size = next(
+            (
+                n
+                for n in range(min(longest, len(low)), 0, -1)
+                if any(tag.startswith(low[-n:]) for tag in tags)
+            ),
+            0,
+        )
+        self._emit(self._held[: len(low) - size], out)
+        self._held = self._held[len(low) - size :]
+
+    def _find(
+        self, tags: tuple[str, ...], counts: Callable[[str, str], bool]
+    ) -> tuple[int, str] | None:
+        """Where the first tag in the held text stands that counts, and which it is."""
+        low = lower(self._held)
+        found = []
+        for tag in tags:
+            at = low.find(tag)
+            while at >= 0 and not counts(tag, self.text + self._held[:at]):
+                at = low.find(tag, at + 1)
+            if at >= 0:
+                found.append((at, tag))
+        return min(found, default=None)
+
+    def _opens(self, tag: str, before: str) -> bool:
+        """Whether an opening tag behind the text `before` opens reasoning."""
+        at = _OPENING[tag].at
+        if at == "answer":
+            return not before.strip() and not self.thinking
+        if _line(before).strip() and not (self._has_parts and tag.startswith(_PARTS)):
+            return False
+        return _is_bare(tag, before)
+
+    def _parts(self, tag: str, before: str) -> bool:
+        """Whether a sign of GPT-OSS behind the text `before` stands between parts of a reply."""
+        return self._has_parts or (tag.startswith(_PARTS) and not before.strip())
 
     def _emit(self, text: str, out: list[tuple[Kind, str]]) -> None:
         if self._within:
@@ -107,10 +186,10 @@ class ThinkSplitter:
             out.append((kind, text))
 
 
-def _possible_tag(text: str) -> int:
-    """How many characters at the end may be the beginning of a tag."""
-    lowered = text[-len("</thinking>") :].lower()
-    for size in range(len(lowered), 0, -1):
-        if any(tag.startswith(lowered[-size:]) for tag in _TAGS):
-            return size
-    return 0
+def _is_bare(tag: str, before: str) -> bool:
+    """Whether a tag behind the text `before` is not quoted and in no fence of code."""
+    return not is_quoted(_line(before)) and len(_FENCE.findall(before)) % 2 == 0
+
+
+def _line(text: str) -> str:
+    return text.rsplit("\n", 1)[-1]

@@ -29,7 +29,9 @@ async def _no_route(messages: Sequence[AnyMessage], current: str) -> tuple[str, 
     raise RuntimeError("this graph is not for running")
 
 
-def _as_it_is(reply: AIMessage, tools: Sequence[Described]) -> AIMessage:
+def _as_it_is(
+    reply: AIMessage, tools: Sequence[Described], history: Sequence[AnyMessage] = ()
+) -> AIMessage:
     return reply
 
 

@@ -47,13 +47,14 @@ async def ask(event: ApprovalRequested, prompt: Asker) -> dict[str, Decision]:
     """A decision for every call of the event, by call id, asked one after the other.
 
     `a` also answers the later calls of the same tool in this event, as it will in the thread, but
-    not those that ran or may have run. KeyboardInterrupt (stop the turn) goes through.
+    not those that ran, may have run or were repaired. KeyboardInterrupt (stop the turn) goes
+    through.
     """
     decisions: dict[str, Decision] = {}
     allowed: set[tuple[str, str]] = set()
     for number, call in enumerate(event.calls, 1):
         tool = (call.server, call.tool)
-        if tool in allowed and call.why == "write":
+        if tool in allowed and call.why == "write" and not call.repaired:
             decisions[call.call_id] = Decision(True, scope="thread")
             continue
         title = "approval" if len(event.calls) == 1 else f"approval {number} of {len(event.calls)}"
@@ -87,6 +88,8 @@ def parse_answer(text: str | None) -> Decision | Literal["view"] | None:
 def call_rows(call: PendingCall, columns: int) -> list[str]:
     """The call for a screen of that many columns: one string a row, nothing left out."""
     rows = _wrapped("│ ", f"server {one_line(call.server)} · tool {one_line(call.tool)}", columns)
+    if call.repaired:
+        rows += _wrapped("│ ", f"repaired: {one_line(call.repaired)}", columns)
     if not call.args:
         return [*rows, "│ (no arguments)"]
     for name, value in call.args.items():

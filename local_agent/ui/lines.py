@@ -33,9 +33,10 @@ def result_line(text: str) -> str:
     return f"← {one_line(' '.join(words)[:RESULT_CHARACTERS])}"
 
 
-def approval_line(name: str, args: Mapping[str, Any]) -> str:
+def approval_line(name: str, args: Mapping[str, Any], repaired: str = "") -> str:
     """`⏸ approval: tool(...)` with nothing cut: it may be all that is read before the answer."""
-    return f"⏸ approval: {one_line(name)}({format_args(args)})"
+    note = f" · repaired: {one_line(repaired)}" if repaired else ""
+    return f"⏸ approval: {one_line(name)}({format_args(args)}){note}"
 
 
 def approval_help(approval_id: str, options: str = "") -> str:

@@ -109,7 +109,9 @@ def _event_objects(event: Event) -> list[dict[str, Any]]:
             head = {"type": "tool_result", "id": event.call_id, "name": event.name}
             return [{**head, "status": event.status, "text": event.text}]
         case ApprovalRequested():
-            calls = [{**_call(call), "why": call.why} for call in event.calls]
+            calls = [
+                {**_call(call), "why": call.why, "repaired": call.repaired} for call in event.calls
+            ]
             return [{"type": "approval", "id": event.id, "thread": event.thread, "calls": calls}]
         case Notice(level="error"):
             return [{"type": "error", "message": event.text}]

@@ -40,7 +40,7 @@ class NotesRenderer:
                 self._note(lines.result_line(event.text))
             case ApprovalRequested():
                 for call in event.calls:
-                    self._write(lines.approval_line(call.name, call.args))
+                    self._write(lines.approval_line(call.name, call.args, call.repaired))
             case Notice(level="info"):
                 self._note(visible(event.text))
             case Notice():

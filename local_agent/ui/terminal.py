@@ -144,7 +144,9 @@ class TerminalRenderer:
                 self._phase("")
                 self._take_back()
                 for call in () if self._asks else event.calls:
-                    self._line(lines.approval_line(call.name, call.args), "bold yellow")
+                    self._line(
+                        lines.approval_line(call.name, call.args, call.repaired), "bold yellow"
+                    )
             case Notice():
                 style = _NOTICE_STYLES[event.level]
                 # The word, too: colour says nothing where there is none, and to some eyes.

@@ -1,0 +1,193 @@
+"""Finds the tool calls that a model wrote into its text, and tells them from text about calls.
+
+A call counts where it is the reply: it is the last thing in it, stands by itself, and names a tool
+that is there. Whatever the reply only shows, quotes or explains is text. What may be either is a
+doubt, and goes back to the model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from local_agent.call_marks import without_end
+
+from .blocks import Block, blocks_of
+from .names import close_names, match
+from .tools import KnownTool
+from .written import NotACall, Written, guess, is_exact, read_calls
+
+# What the last lines before a call say when it is shown and not made. Nothing in it may be what a
+# model says that is about to act ("I don't know yet", "it looks like", "in JSON format").
+_SHOWN = re.compile(
+    r"\bfor (?:example|instance)\b|\bexamples?:\s*\Z|\b(?:here is|here'?s|this is|as) an example\b"
+    r"|\bexamples? (?:of|call|request|usage|output|format)\b|\be\.\s?g\.|\bsyntax\b"
+    r"|\blooks? like (?:this|so)\b|\b(?:would|will|could|might|should) look like\b"
+    r"|\b(?:you|one|users?|models?) (?:can|could|would|should|might|may|must|need to|have to) "
+    r"(?:use|call|write|run|send|invoke|try|type|say|emit|output)\b"
+    r"|\bto (?:call|use|invoke) (?:a|an|the|this|it)\b[^.\n]*\b(?:you|write|use|send|one|simply)\b"
+    r"|\b(?:do not|don'?t|never|must not) (?:run|call|use|write|send|execute|do)\b"
+    r"|\bis (?:written|encoded|represented|formatted)\b"
+    r"|\bbeispiel|\bz\.\s?b\.|\bexemple|\bejemplo|\besempio|\bexemplo|пример"
+    r"|例如|例えば|例[:：]|示例|比如",
+    re.I,
+)
+# What they say when it may be made or not.
+_SUPPOSED = re.compile(
+    r"\b(?:i|we|it|one) (?:would|could|might) (?:have |then )?"
+    r"(?:call|use|run|write|send|invoke|do)(?:ed)?\b"
+    r"|\bif (?:i|you|we|it) (?:had|could|were|was|want|wanted|wish|like)\b",
+    re.I,
+)
+# What stands behind a call whose result the model has made up.
+_MADE_UP = re.compile(
+    r"(?:```\w*\s*|[*#<\[\s]*)(?:the |tool[ _])?(?:output|result|response|observation)s?\b", re.I
+)
+_BARE = re.compile(r"^[ \t]{0,3}(?=[\[{]|[A-Za-z_][\w.]{0,127} ?[({])", re.M)
+_BARE_STARTS = 20  # beginnings that are tried before a text is no bare call
+_BEGINS_AS_CALL = re.compile(
+    r"[\s\[{]*\"(?:name|tool|function|tool_name)\"\s*:\s*\"[^\"]*\"\s*,\s*"
+    r"\"(?:arguments|parameters|args)\"\s*:"
+)
+_LOOKS_LIKE_CALL = re.compile(r"(?:[A-Za-z_][\w.]*\(.*\)|\{\s*\"name\"\s*:.*\})\s*\Z", re.S)
+_DESCRIBES = re.compile(r"\"(?:description|properties)\"")
+_SUPPOSES = "the text before it only supposes it"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Calls in a text, and the text before them; `body` is what they were read from.
+
+    doubt: why it is not certain that they are meant as calls; "" where it is. broken: why they
+    cannot be read; `calls` then holds the name that is there, or nothing.
+    """
+
+    before: str
+    calls: Sequence[Written]
+    body: str
+    doubt: str = ""
+    broken: str = ""
+
+
+def find(text: str, tools: Sequence[KnownTool]) -> Found | None:
+    """The calls that `text` is, or may be meant to be; None where it is text."""
+    whole = without_end(text)
+    blocks, other_code = blocks_of(whole)
+    calls = [b for b in blocks if _is_call(b, tools)]
+    if not calls:
+        return _bare(whole, tools)
+    before = whole[: calls[0].start]
+    after = without_end(whole[calls[-1].end :]).strip()
+    between = any(whole[a.end : b.start].strip(" \t\r\n,;") for a, b in pairwise(calls))
+    if _SHOWN.search(_last_lines(before)):
+        return None
+    is_alone = not (after or between or other_code or len(calls) < len(blocks))
+    in_code = any(block.kind == "fence" for block in calls)
+    if not is_alone and in_code and not _MADE_UP.match(after):
+        return None
+    return _read(before, calls, _doubt(before, bool(after) or between, calls))
+
+
+def cut_call(text: str, tools: Sequence[KnownTool]) -> Found | None:
+    """The call that a reply was in when it was cut; None where it was in none."""
+    blocks, _ = blocks_of(text)
+    last = blocks[-1] if blocks and not blocks[-1].closed else None
+    if last is None or last.kind == "fence":
+        body, start = (last.body, last.start) if last else (text, 0)
+        name = guess(body)
+        is_call = match(name, tools) is not None and _BEGINS_AS_CALL.match(body)
+        return Found(text[:start].rstrip(), [Written(name, None)], body) if is_call else None
+    name = last.name or guess(last.body)
+    return Found(text[: last.start].rstrip(), [Written(name, None)] if name else [], last.body)
+
+
+def _doubt(before: str, more: bool, blocks: Sequence[Block]) -> str:
+    if more:
+        return "there was more text behind it"
+    if any(block.place == "inline" for block in blocks):
+        return "it stood in the middle of a text"
+    if before.strip() and any(block.info == "python" for block in blocks):
+        return "it stood there as code"
+    return _SUPPOSES if _SUPPOSED.search(_last_lines(before)) else ""
+
+
+def _last_lines(before: str) -> str:
+    """The last paragraph of the text before a call, at most three lines of it."""
+    paragraph = re.split(r"\n[ \t]*\n", before.rstrip())[-1]
+    return "\n".join(paragraph.split("\n")[-3:])
+
+
+def _is_call(block: Block, tools: Sequence[KnownTool]) -> bool:
+    """Whether a block is a call, or meant as one: a fence has to name a tool that is there, and a
+    mark in a sentence has to name any."""
+    try:
+        calls = read_calls(block.body, block.name, closed=block.closed)
+    except NotACall as exc:
+        if block.kind == "mark":
+            return bool(exc.name) or block.place == "line"
+        return match(exc.name, tools) is not None and bool(_BEGINS_AS_CALL.match(block.body))
+    is_ours = _are_ours(calls, tools) or _is_near(block.body, calls, tools)
+    return block.kind == "mark" or is_ours
+
+
+def _are_ours(calls: Sequence[Written], tools: Sequence[KnownTool]) -> bool:
+    return all(call.args is not None and match(call.name, tools) for call in calls)
+
+
+def _is_near(body: str, calls: Sequence[Written], tools: Sequence[KnownTool]) -> bool:
+    """Whether an unknown name is surely one of ours misspelt."""
+    names = [tool.name for tool in tools]
+    return len(calls) == 1 and is_exact(body) and bool(close_names(calls[0].name, names))
+
+
+def _read(before: str, blocks: Sequence[Block], doubt: str) -> Found | None:
+    """What the blocks say; broken as a whole where one of them is."""
+    body = "\n".join(block.body for block in blocks)
+    try:
+        calls = list(_calls(blocks))
+    except NotACall as exc:
+        named = [Written(exc.name, None)] if exc.name else []
+        return Found(before.rstrip(), named, body, doubt or _doubt_of(body), str(exc))
+    return Found(before.rstrip(), calls, body, doubt)
+
+
+def _calls(blocks: Sequence[Block]) -> Iterator[Written]:
+    for block in blocks:
+        # An empty one beside others: an opening mark where a closing one was meant.
+        if block.body.strip() or block.name or len(blocks) == 1:
+            yield from read_calls(block.body, block.name, closed=block.closed)
+
+
+def _doubt_of(body: str) -> str:
+    """Why it is not certain that what cannot be read is a call; "" where it begins as one."""
+    return "" if _BEGINS_AS_CALL.match(body) else "it cannot be read"
+
+
+def _is_meant(body: str, name: str, tools: Sequence[KnownTool]) -> bool:
+    """Whether a reply that is no readable call names one of our tools as a call does."""
+    if match(name, tools) is None or _DESCRIBES.search(body):
+        return False
+    one_line = len(body.split("\n")) == 1
+    return bool(_BEGINS_AS_CALL.match(body)) or (one_line and bool(_LOOKS_LIKE_CALL.match(body)))
+
+
+def _bare(whole: str, tools: Sequence[KnownTool]) -> Found | None:
+    """Calls without marks: JSON or Python notation that is the reply, or its last lines."""
+    for start in [m.end() for m in _BARE.finditer(whole)][:_BARE_STARTS]:
+        before, body = whole[:start], whole[start:]
+        last = _last_lines(before)
+        if "```" in before or _SHOWN.search(last):
+            continue
+        doubt = _SUPPOSES if _SUPPOSED.search(last) else ""
+        try:
+            calls = read_calls(body)
+        except NotACall as exc:
+            if not before.strip() and _is_meant(body, exc.name, tools):
+                doubt = doubt or _doubt_of(body)
+                return Found("", [Written(exc.name, None)], body, doubt, str(exc))
+            continue
+        if _are_ours(calls, tools) or (not before.strip() and _is_near(body, calls, tools)):
+            return Found(before.rstrip(), calls, body, doubt)
+    return None
