@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from langgraph.graph.state import CompiledStateGraph
@@ -22,6 +21,7 @@ from context import Window
 from local_agent.approval import decide
 from local_agent.config import Settings, user_folders
 from local_agent.errors import StorageError
+from local_agent.foreign import adopt
 from local_agent.late_model import LateModel, Say, connect_chat
 from local_agent.lock import thread_lock
 from local_agent.mcp_client import Servers, open_servers
@@ -59,6 +59,7 @@ class App:
         async with AsyncExitStack() as stack:
             if not self.settings.ephemeral:
                 stack.enter_context(thread_lock(self.settings.db, thread))
+                await adopt(self.graph, self.memory.threads, thread)
             yield Session(
                 self.graph,
                 thread,
@@ -79,7 +80,7 @@ async def open_app(settings: Settings, say: Say) -> AsyncIterator[App]:
     """
     async with AsyncExitStack() as stack:
         memory = await stack.enter_async_context(
-            open_memory(settings.db, ephemeral=settings.ephemeral)
+            open_memory(settings.db, ephemeral=settings.ephemeral, key=settings.memory.key)
         )
 
         def files_dir() -> Path:
@@ -87,9 +88,7 @@ async def open_app(settings: Settings, say: Say) -> AsyncIterator[App]:
                 raise OSError("this run writes nothing to disk")
             return memory.files_dir
 
-        log_dir = settings.log_dir
-        if settings.ephemeral:
-            log_dir = Path(stack.enter_context(TemporaryDirectory(prefix="agent-logs-")))
+        log_dir = None if settings.ephemeral else settings.log_dir
         servers = await stack.enter_async_context(
             open_servers(settings.servers, log_dir=log_dir, files_dir=files_dir)
         )

@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from local_agent.config import ModelSettings
+from local_agent.embedded_log import EmbeddedLog
 from local_agent.errors import ConfigError, ModelError, ModelTimeout
 from local_agent.gguf import Header, read_header
 from local_agent.weights import default_weights, human_size
@@ -25,8 +26,6 @@ DEFAULT_CONTEXT = 8192
 1.5B that `agent model pull` fetches, 0.5 to 1 GB for a 7B."""
 
 LIBRARY = "xllamacpp==2026.10.11549"  # the extra `embedded`
-LOG_NAME = "embedded.log"
-_LOG_LIMIT = 1_000_000  # bytes; a start that finds more begins the file anew
 _PROGRESS_AFTER = (5, 5, 10, 20, 40, 80, 160, 320, 560)  # seconds between lines; 20 min in all
 _STOP_SECONDS = 3.0
 _HERE = Path(__file__).parent
@@ -54,7 +53,7 @@ async def start_embedded(
     model_path: Path,
     *,
     context_length: int | None = None,
-    log_dir: Path,
+    log_dir: Path | None,
     on_progress: Callable[[str], None] = lambda text: None,
     api_key: str = "",
 ) -> AsyncIterator[str]:
@@ -63,7 +62,7 @@ async def start_embedded(
     `context_length` is in tokens (None: DEFAULT_CONTEXT), never more than the model was trained
     for. With an `api_key` the server answers nobody without it. `on_progress` gets a line when
     loading takes long. The server has its own process group, so that Ctrl-C stays ours, and ends
-    with this context or with this process, even a killed one.
+    with this context or with this process, even a killed one. Without `log_dir` no file is written.
     Raises ConfigError if the package or the file cannot be used, ModelError if llama.cpp cannot
     load the file, ModelTimeout after 20 minutes of loading.
     """
@@ -81,15 +80,15 @@ async def start_embedded(
         "template": template_for(header) or "",
         "api_key": api_key,
     }
-    log, offset = _open_log(log_dir)
+    log = EmbeddedLog(log_dir)
     try:
-        process = await _spawn(log)
+        process = await _spawn(log.stderr)
     finally:
-        os.close(log)
+        log.close()
     try:
         address = await _load(process, wish, model_path, on_progress)
         if not address:
-            raise _failure(model_path, await process.wait(), log_dir / LOG_NAME, offset)
+            raise _failure(model_path, await process.wait(), log)
         yield f"{address}/v1"
     finally:
         await _stop(process)
@@ -124,19 +123,6 @@ def _threads() -> int:
     except (OSError, ValueError):
         pass  # no Linux, or no control groups of version 2
     return allowed if allowed < present else 0
-
-
-def _open_log(folder: Path) -> tuple[int, int]:
-    """The log file, opened for appending, and its length. Raises ConfigError."""
-    path = folder / LOG_NAME
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        if os.fstat(log).st_size > _LOG_LIMIT:
-            os.truncate(path, 0)
-        return log, os.fstat(log).st_size
-    except OSError as exc:
-        raise ConfigError(f"The log file {path} cannot be written: {exc.strerror}.") from exc
 
 
 async def _spawn(log: int) -> asyncio.subprocess.Process:
@@ -203,21 +189,18 @@ async def _healthy(address: str) -> None:
     raise ModelError(f"The embedded server at {address} does not answer.")
 
 
-def _failure(model_path: Path, code: int, log: Path, offset: int) -> ModelError:
+def _failure(model_path: Path, code: int, log: EmbeddedLog) -> ModelError:
     if code == -9 or code == 137:
         reason = "it was killed, most often for want of memory"
         hint = "Try a smaller model file or a smaller context_length."
     else:
-        reason = _reason(log, offset) or f"it ended with code {code}"
-        hint = f"The whole of it is in {log}."
+        reason = _reason(log.text()) or f"it ended with code {code}"
+        hint = f"The whole of it is in {log.path}." if log.path else ""
     return ModelError(f"llama.cpp could not serve {model_path.name}: {reason}.", hint)
 
 
-def _reason(log: Path, offset: int) -> str:
-    """The first error that llama.cpp wrote behind `offset`, else the last line; "" if none."""
-    with log.open("rb") as file:
-        file.seek(offset)
-        text = file.read(200_000).decode("utf-8", "replace")
+def _reason(text: str) -> str:
+    """The first error among the lines of llama.cpp, else the last line; "" if there is none."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [match["text"] for line in lines if (match := _LLAMA_ERROR.match(line))]
     reason = errors[0] if errors else lines[-1] if lines else ""

@@ -12,6 +12,7 @@
     │   ├── StreamBroken           the answer broke off; `partial` has what came
     │   └── ContextOverflow        the prompt is longer than the loaded context
     ├── StorageError           1   the database file
+    ├── TransferError          1   a file that holds no thread, or cannot be written
     └── ThreadError            1   a thread that is open elsewhere or does not exist
 
 Errors of libraries are translated where they come in (`raise ... from exc`) and printed once,
@@ -109,6 +110,10 @@ class ContextOverflow(ModelError):
 
 class StorageError(AgentError):
     """The database file cannot be used as it stands."""
+
+
+class TransferError(AgentError):
+    """A file that holds no thread, or that cannot be written."""
 
 
 class ThreadError(AgentError):

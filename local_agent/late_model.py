@@ -131,7 +131,7 @@ async def _start(weights: Path, settings: Settings, stack: AsyncExitStack, say: 
         start_embedded(
             weights,
             context_length=model.context_length,
-            log_dir=settings.log_dir,
+            log_dir=None if settings.ephemeral else settings.log_dir,
             on_progress=lambda text: say(text, "info"),
             api_key=key,
         )

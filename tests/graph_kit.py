@@ -101,13 +101,13 @@ async def open_session(
     thread: str = "t",
     key: bytes = b"k" * 32,
     saver: Callable[[Memory], Any] = lambda memory: memory.saver,
-    index: bool = True,
+    memory_key: str = "",
     limits: Limits | None = None,
     ledger: Ledger | None = None,
     routes: Mapping[str, Sequence[str]] | None = None,
     route: Any = None,
 ) -> AsyncIterator[Session]:
-    async with open_memory(path, index=index) as memory:
+    async with open_memory(path, key=memory_key) as memory:
         graph = build_graph(
             model,
             tools,

@@ -487,7 +487,6 @@ def test_a_server_is_one_command_or_one_url(load: Loader, text: str, said: str) 
     ("text", "what"),
     [
         ("[[approval]]\ntool='git/*'", "[approval]"),
-        ("[memory]\nx=1", "[memory]"),
     ],
 )
 def test_words_of_later_versions_are_not_believed_to_work(

@@ -26,11 +26,11 @@ from local_agent.config import ModelSettings
 from local_agent.embedded import (
     DEFAULT_CONTEXT,
     LIBRARY,
-    LOG_NAME,
     resolve_embedded,
     start_embedded,
     template_for,
 )
+from local_agent.embedded_log import LOG_NAME
 from local_agent.errors import ConfigError, ModelError
 from local_agent.gguf import Header, read_header
 from local_agent.weights import default_path

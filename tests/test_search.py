@@ -32,6 +32,9 @@ from tests.timeline_kit import answer, open_line
 TOOLS = [ScriptedTool("look"), ScriptedTool("book_room", read_only=False)]
 
 
+KEY = "a key of the user"
+
+
 def found(path: Path, query: str, **options: Any) -> list[tuple[str, int, str, str]]:
     """(thread, turn, kind, handle) of the hits, sorted; the search must have had its index."""
     result = search_threads(path, parse(query), **options)
@@ -300,17 +303,17 @@ async def test_d03_damage_in_one_thread_hides_no_other(
 
 
 async def test_without_an_index_nothing_is_kept_in_the_clear(tmp_path: Path) -> None:
-    """`index=False` writes none, empties one that is there, and the threads are gone through."""
+    """With a key none is written, one that is there is emptied, the threads are gone through."""
     path = tmp_path / "m.db"
     await talk(path, say("one"), prompts=["alpha"])
-    await talk(path, say("two"), prompts=["beta"], index=False)
+    await talk(path, say("two"), prompts=["beta"], memory_key=KEY)
     assert _ids(path) == []
     for table in ("agent_indexed", "agent_words_docsize"):
         with closing(sqlite3.connect(path)) as conn:
             names = {n for (n,) in conn.execute("SELECT name FROM sqlite_master")}
             assert table not in names or not conn.execute(f"SELECT * FROM {table}").fetchall()
-    assert found(path, "alpha", index=False) == [("t", 1, "prompt", "")]
-    assert found(path, "beta", index=False) == [("t", 2, "prompt", "")]
+    assert found(path, "alpha", key=KEY) == [("t", 1, "prompt", "")]
+    assert found(path, "beta", key=KEY) == [("t", 2, "prompt", "")]
     assert _ids(path) == []
 
 

@@ -88,7 +88,7 @@ async def states(path: Path, thread: str = "t") -> dict[str, Any]:
     with closing(sqlite3.connect(path)) as conn:
         steps = [step.checkpoint_id for step in read_chain(conn, thread)]
     found = {}
-    async with open_session(path, ScriptedModel([]), [], thread=thread, index=False) as session:
+    async with open_session(path, ScriptedModel([]), [], thread=thread) as session:
         for step in steps:
             config: Any = {"configurable": {"thread_id": thread, "checkpoint_id": step}}
             state = await session._graph.aget_state(config)

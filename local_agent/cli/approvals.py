@@ -171,11 +171,12 @@ def _waiting(settings: Settings) -> list[PendingApproval]:
     from local_agent.threads import pending_approvals
 
     waiting = []
-    for one in pending_approvals(settings.db):
+    for one in pending_approvals(settings.db, settings.memory.key):
         try:
             pending_calls(one.value)
         except ValueError:
-            text = f"warning: the approval of thread '{one.thread}' is damaged; it is left out."
+            what = "damaged, or another program's; it is left out"
+            text = f"warning: the approval of thread '{one.thread}' is {what}."
             safe_write(sys.stderr, visible(text, newlines=False) + "\n")
             continue
         waiting.append(one)

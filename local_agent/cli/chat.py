@@ -51,7 +51,7 @@ class Chat:
         self._run = run
         self._stack = stack
         self._thread_stack = AsyncExitStack()
-        self._prompt = ChatPrompt(history=None if settings.ephemeral else settings.history_file)
+        self._prompt = ChatPrompt(history=settings.history_file if settings.keeps_prompts else None)
         self._renderer = TerminalRenderer(make_console(), quiet=run.quiet, options=run.given)
         self._show: Show = self._renderer.show
         self._app: App | None = None
@@ -83,7 +83,9 @@ class Chat:
     def _is_open(self) -> bool:
         """Whether a turn of the thread is open, by a look into the file; nothing is loaded."""
         settings = self._run.settings
-        return not settings.ephemeral and has_open_turn(settings.db, settings.thread)
+        return not settings.ephemeral and has_open_turn(
+            settings.db, settings.thread, settings.memory.key
+        )
 
     def _is_ending(self) -> bool:
         """Whether the program itself was told to end, by a signal, and not only a turn."""

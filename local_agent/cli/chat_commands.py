@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 
 from local_agent.app import App
-from local_agent.cli import chat_store, chat_timeline
+from local_agent.cli import chat_store, chat_timeline, chat_transfer
 from local_agent.cli.reply import Reply
 from local_agent.cli.threads import table
 from local_agent.session import Session
@@ -22,7 +22,7 @@ async def run_command(command: Command, app: App, session: Session) -> Reply:
 
 
 async def _threads(app: App, session: Session, arg: str) -> Reply:
-    found = list_threads(app.settings.db, limit=50)
+    found = list_threads(app.settings.db, limit=50, key=app.settings.memory.key)
     return Reply("\n".join(table(found)) if found else "No thread is saved yet.")
 
 
@@ -88,4 +88,6 @@ HANDLERS: Mapping[str, Handler] = {
     "rename": chat_store.rename,
     "delete": chat_store.delete,
     "prune": chat_store.prune,
+    "export": chat_transfer.export,
+    "import": chat_transfer.import_,
 }

@@ -49,7 +49,7 @@ async def search(app: App, session: Session, query: str) -> Reply:
             app.settings.db,
             phrases,
             limit=FOUND,
-            index=app.memory.index is not None,
+            key=app.settings.memory.key,
         )
     marks = marks_for(message_stream(), os.environ)
     more = "agent threads search shows more."
@@ -100,7 +100,7 @@ async def prune(app: App, session: Session, arg: str) -> Reply:
     files = await prune_open(app.memory, thread, keep)
 
     def give_back() -> Cleaned:
-        with writing(path) as conn:
+        with writing(path, app.settings.memory.key) as conn:
             removed, notes = clean_up(conn, path, files)
             return Cleaned((thread,), (), removed, max(0, size - size_of_file(conn)), notes)
 

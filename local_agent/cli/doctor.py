@@ -108,7 +108,7 @@ async def _database(settings: Settings) -> Finding:
         folder = settings.db.parent
         return Finding("database", "ok" if folder.exists() else "warning", text)
     try:
-        async with open_memory(settings.db):
+        async with open_memory(settings.db, key=settings.memory.key):
             pass
         count = len(list_threads(settings.db))
     except AgentError as exc:

@@ -8,13 +8,20 @@ import os
 import shlex
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 import click
 
-from local_agent.config import Flags, Settings, load_settings
+from local_agent.config import (
+    Flags,
+    Settings,
+    load_memory_key,
+    load_settings,
+    locate,
+    user_folders,
+)
 from local_agent.errors import UsageError
 from local_agent.trust import NeedsTrust, check_trust, refusal, trust
 from local_agent.ui.sanitize import safe_write, visible
@@ -78,6 +85,24 @@ def flags_of(ctx: click.Context, **given: Any) -> Flags:
     """The options before the subcommand, overridden by those after it that were `given`."""
     flags = ctx.find_object(Flags) or Flags()
     return dataclasses.replace(flags, **{k: v for k, v in given.items() if v is not None})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A database as commands find it that only look into it, or put it in order."""
+
+    db: Path
+    key: str = field(default="", repr=False)
+
+
+def place_of(ctx: click.Context, config: str | None, db: str | None) -> Place:
+    """The database that the options and the environment name, with its key.
+
+    Raises `ConfigError` where the key cannot be had.
+    """
+    flags = flags_of(ctx, config=config, db=db)
+    found = locate(flags, os.environ, Path.cwd(), user_folders()).db
+    return Place(found, load_memory_key(flags, os.environ, Path.cwd()))
 
 
 def trusted_settings(flags: Flags) -> Settings:

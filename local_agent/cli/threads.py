@@ -5,13 +5,22 @@ from __future__ import annotations
 import importlib
 import json
 import os
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
 import click
 
-from local_agent.cli.options import config_option, db_option, flags_of, json_option, print_line
+from local_agent.cli.options import (
+    config_option,
+    db_option,
+    flags_of,
+    json_option,
+    place_of,
+    print_line,
+)
 from local_agent.config import locate, user_folders
+from local_agent.errors import ConfigError
 from local_agent.threads import ThreadInfo, list_threads
 from local_agent.ui.lines import one_line
 
@@ -26,6 +35,8 @@ LATER = {
     "edit": "threads_timeline",
     "fork": "threads_timeline",
     "rename": "threads_store",
+    "export": "threads_transfer",
+    "import": "threads_transfer",
     "delete": "threads_store",
     "prune": "threads_store",
 }
@@ -61,7 +72,10 @@ def list_(
 ) -> None:
     """List the threads, the one used last first, with times in local time."""
     path = db_of(ctx, config, db)
-    found = list_threads(path, limit)
+    key = ""
+    with suppress(ConfigError):  # a list without titles is better than none
+        key = place_of(ctx, config, db).key
+    found = list_threads(path, limit, key)
     if as_json:
         whole = {"schema_version": 1, "threads": [_fields(info) for info in found]}
         print_line(json.dumps(whole, indent=2))

@@ -10,8 +10,15 @@ from typing import Any
 
 import click
 
-from local_agent.cli.options import config_option, db_option, json_option, print_line, typed
-from local_agent.cli.threads import db_of, local_time
+from local_agent.cli.options import (
+    config_option,
+    db_option,
+    json_option,
+    place_of,
+    print_line,
+    typed,
+)
+from local_agent.cli.threads import local_time
 from local_agent.errors import UsageError
 from local_agent.memory.excerpt import excerpt
 from local_agent.memory.index import Hit
@@ -47,7 +54,8 @@ def search(
     """
     text = typed(" ".join(query)) or ""
     phrases = phrases_of(text)
-    found = search_threads(db_of(ctx, config, db), phrases, thread=typed(thread), limit=limit)
+    place = place_of(ctx, config, db)
+    found = search_threads(place.db, phrases, thread=typed(thread), limit=limit, key=place.key)
     if as_json:
         print_line(json.dumps(_as_object(text, found, phrases), indent=2, ensure_ascii=False))
         return

@@ -19,10 +19,10 @@ from local_agent.cli.options import (
     db_option,
     is_terminal,
     json_option,
+    place_of,
     print_line,
     typed,
 )
-from local_agent.cli.threads import db_of
 from local_agent.config import check_thread_name
 from local_agent.errors import UsageError
 from local_agent.memory.prune import Plan
@@ -53,7 +53,8 @@ def rename(
     """Give the thread OLD the name NEW."""
     old, new = typed(old) or "", typed(new) or ""
     check_thread_name(new, "NEW")
-    rename_thread(db_of(ctx, config, db), old, new)
+    place = place_of(ctx, config, db)
+    rename_thread(place.db, old, new, place.key)
     if as_json:
         print_line(json.dumps({"schema_version": 1, "thread": new, "was": old}))
     else:
@@ -92,16 +93,16 @@ def delete(
     """Delete threads with all that belongs to them, and give the space back."""
     if bool(names) == bool(older_than):
         raise UsageError("delete takes names of threads or --older-than.", "Give one of the two.")
-    path = db_of(ctx, config, db)
+    place = place_of(ctx, config, db)
     moment = moment_of(older_than, datetime.now().astimezone()) if older_than else None
-    chosen = _chosen(path, [typed(name) or "" for name in names], moment)
+    chosen = _chosen(place.db, [typed(name) or "" for name in names], moment)
     if dry_run or not chosen:
         _show_chosen(chosen, as_json)
         return
     if not yes and not _is_wanted(chosen):
         click.echo("Nothing was deleted.", err=True)
         ctx.exit(errors.FAILED)
-    done = delete_threads(path, list(chosen), unused=moment)
+    done = delete_threads(place.db, list(chosen), unused=moment, key=place.key)
     _report(done, "deleted", as_json)
 
 
@@ -162,15 +163,17 @@ def prune(
 
     Of the thread NAME, or of all.
     """
-    path = db_of(ctx, config, db)
+    place = place_of(ctx, config, db)
     unread: list[str] = []
-    plans = plans_of(path, typed(name), keep, unread if name is None else None)
+    plans = plans_of(place.db, typed(name), keep, unread if name is None else None)
     for one in unread:
         click.echo(f"Thread '{one_line(one)}' cannot be read; it stays as it is.", err=True)
     if dry_run or not plans:
         _show_plans(plans, as_json)
         return
-    done = asyncio.run(prune_threads(path, [plan.thread for plan in plans], keep))
+    done = asyncio.run(
+        prune_threads(place.db, [plan.thread for plan in plans], keep, key=place.key)
+    )
     # Of all threads those that are in use stay as they are; of one that is no success.
     _report(done, "pruned", as_json, is_fault=name is not None)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shlex
 from pathlib import Path
 from typing import Any
@@ -21,12 +20,13 @@ from local_agent.cli.options import (
     json_option,
     model_option,
     output_option,
+    place_of,
     print_line,
     quiet_option,
     trusted_settings,
     typed,
 )
-from local_agent.config import check_thread_name, locate, user_folders
+from local_agent.config import check_thread_name
 from local_agent.errors import ThreadError, UsageError
 
 
@@ -69,7 +69,7 @@ def show(
     from local_agent.cli import timeline_show
 
     what = chosen[0].removeprefix("--") if chosen else "transcript"
-    place = _database(ctx, config, db)
+    place = place_of(ctx, config, db)
     work = timeline_show.show(place, _named(name), what, (at or result or "").lower(), as_json)
     _print(asyncio.run(work))
 
@@ -101,7 +101,7 @@ def rewind(
         raise UsageError("--to and --branch go to different places.", "Give one of them.")
     from local_agent.cli import timeline_show
 
-    place, thread = _database(ctx, config, db), _named(name)
+    place, thread = place_of(ctx, config, db), _named(name)
     if to is None and branch is None:
         _print(asyncio.run(timeline_show.show(place, thread, "turns", "", as_json)))
         return
@@ -132,7 +132,7 @@ def fork(
     from local_agent.cli import timeline_show
 
     check_thread_name(new, "NEW")
-    place = _database(ctx, config, db)
+    place = place_of(ctx, config, db)
     _print(asyncio.run(timeline_show.fork(place, _named(name), _named(new), at, as_json)))
 
 
@@ -213,7 +213,7 @@ def _edit(
     from local_agent.cli import timeline_edit
 
     if no_run:
-        place, where = _database(ctx, config, db), _given(ctx, config, db)
+        place, where = place_of(ctx, config, db), _given(ctx, config, db)
         _print(asyncio.run(timeline_edit.put_in(place, thread, change, output != "text", where)))
         return
     flags = flags_of(ctx, config=config, db=db, thread=thread, **given)
@@ -228,11 +228,6 @@ def _edit(
 
 def _named(name: str) -> str:
     return typed(name) or name
-
-
-def _database(ctx: click.Context, config: str | None, db: str | None) -> Path:
-    flags = flags_of(ctx, config=config, db=db)
-    return locate(flags, os.environ, Path.cwd(), user_folders()).db
 
 
 def _given(ctx: click.Context, config: str | None, db: str | None) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 from local_agent.app import App, open_app
 from local_agent.cli.batch import Shown, decider
 from local_agent.cli.opening import exit_code, only
-from local_agent.cli.options import Run
+from local_agent.cli.options import Place, Run
 from local_agent.cli.timeline_show import open_timeline
 from local_agent.cli.timeline_text import kept_line, moved_lines, moved_object
 from local_agent.errors import OK, AgentError, UsageError
@@ -39,9 +38,9 @@ class Change:
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-async def put_in(db: Path, thread: str, change: Change, as_json: bool, given: str) -> list[str]:
+async def put_in(place: Place, thread: str, change: Change, as_json: bool, given: str) -> list[str]:
     """Only put the correction in; what there is to say."""
-    async with open_timeline(db, thread, hold=thread) as timeline:
+    async with open_timeline(place, thread, hold=thread) as timeline:
         await timeline.head()
         moved = await _edited(timeline, change)
     if as_json:

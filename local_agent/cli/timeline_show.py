@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 from langchain_core.messages import AnyMessage
 
 from local_agent.cli import timeline_text as text
+from local_agent.cli.options import Place
 from local_agent.errors import ThreadError
 from local_agent.lock import thread_lock
 from local_agent.memory import open_memory
@@ -24,24 +24,24 @@ from local_agent.ui.sanitize import visible
 
 @asynccontextmanager
 async def open_timeline(
-    db: Path, thread: str, *, hold: str | None = None
+    place: Place, thread: str, *, hold: str | None = None
 ) -> AsyncIterator[Timeline]:
     """The timeline of a thread; `hold` is the thread to lock meanwhile.
 
     Raises `ThreadError` where there is no database, or another process has the thread to lock.
     """
-    if not db.exists():
+    if not place.db.exists():
         raise ThreadError(f"There is no thread '{thread}'.", "See: agent threads list")
     async with AsyncExitStack() as stack:
         if hold is not None:
-            stack.enter_context(thread_lock(db, hold))
-        memory = await stack.enter_async_context(open_memory(db))
+            stack.enter_context(thread_lock(place.db, hold))
+        memory = await stack.enter_async_context(open_memory(place.db, key=place.key))
         yield Timeline(bare_graph(memory), memory, thread)
 
 
-async def show(db: Path, thread: str, what: str, arg: str, as_json: bool) -> list[str]:
+async def show(place: Place, thread: str, what: str, arg: str, as_json: bool) -> list[str]:
     """The lines of `agent threads show`; `what` names its option, `arg` is what it was given."""
-    async with open_timeline(db, thread) as timeline:
+    async with open_timeline(place, thread) as timeline:
         await timeline.head()
         if what in ("turns", "branches"):
             return await _lists(timeline, what, as_json)
@@ -97,13 +97,13 @@ async def _messages(timeline: Timeline, what: str, as_json: bool) -> list[str]:
 
 
 async def rewind(
-    db: Path, thread: str, to: int | None, branch: str | None, as_json: bool, given: str
+    place: Place, thread: str, to: int | None, branch: str | None, as_json: bool, given: str
 ) -> list[str]:
     """Go to before turn `to`, or to the branch; what there is to say.
 
     `given` are the options that lead a later command to the same database.
     """
-    async with open_timeline(db, thread, hold=thread) as timeline:
+    async with open_timeline(place, thread, hold=thread) as timeline:
         await timeline.head()
         moved = await (timeline.rewind(to) if to is not None else timeline.go_to(branch or ""))
     if as_json:
@@ -111,9 +111,9 @@ async def rewind(
     return text.moved_lines(moved, thread, given)
 
 
-async def fork(db: Path, thread: str, new: str, at: int | None, as_json: bool) -> list[str]:
+async def fork(place: Place, thread: str, new: str, at: int | None, as_json: bool) -> list[str]:
     """Copy the thread; what there is to say. The original may be in use meanwhile."""
-    async with open_timeline(db, thread, hold=new) as timeline:
+    async with open_timeline(place, thread, hold=new) as timeline:
         await timeline.head()
         forked = await timeline.fork(new, at)
     if as_json:

@@ -3,13 +3,14 @@
 from local_agent.config.address import normalize_base_url
 from local_agent.config.commands import resolve_command
 from local_agent.config.document import content_hash
-from local_agent.config.load import check_thread_name, load_settings
+from local_agent.config.load import check_thread_name, load_memory_key, load_settings
 from local_agent.config.masking import mask, show_url, visible
 from local_agent.config.places import Folders, Places, locate, user_folders
 from local_agent.config.settings import (
     FILE_NAME,
     ContextSettings,
     Flags,
+    MemorySettings,
     ModelSettings,
     RouterSettings,
     RouteSpec,
@@ -23,6 +24,7 @@ __all__ = [
     "ContextSettings",
     "Flags",
     "Folders",
+    "MemorySettings",
     "ModelSettings",
     "Places",
     "RouteSpec",
@@ -32,6 +34,7 @@ __all__ = [
     "Shown",
     "check_thread_name",
     "content_hash",
+    "load_memory_key",
     "load_settings",
     "locate",
     "mask",

@@ -43,6 +43,7 @@ class Document:
     router: Values = field(default_factory=dict)
     routes: Mapping[str, Values] = field(default_factory=dict)
     servers: Mapping[str, Values] = field(default_factory=dict)
+    memory: Values = field(default_factory=dict)
 
 
 def _whole(least: int) -> Kind:
@@ -119,6 +120,7 @@ CONTEXT: Mapping[str, Kind] = {
     "summary_tokens": _whole(32),
 }
 ROUTER: Mapping[str, Kind] = {"mode": _choice("auto", "words", "model", "off")}
+MEMORY: Mapping[str, Kind] = {"key": _TEXT}
 ROUTE: Mapping[str, Kind] = {"description": _TEXT, "tools": _TEXTS}
 SERVER: Mapping[str, Kind] = {
     "command": _TEXT,
@@ -136,8 +138,8 @@ SERVER: Mapping[str, Kind] = {
     "tool_timeout_sec": _SECONDS,
     "enabled": _FLAG,
 }
-_TABLES = ("model", "context", "router", "routes", "servers")
-_TABLES_LATER = frozenset({"approval", "memory"})
+_TABLES = ("model", "context", "router", "routes", "servers", "memory")
+_TABLES_LATER = frozenset({"approval"})
 
 
 def content_hash(data: bytes) -> str:
@@ -173,6 +175,7 @@ def read_document(path: Path, *, named: bool = True) -> Document:
         router=check.table("router", tables["router"], ROUTER),
         routes=check.named("routes", tables["routes"], ROUTE),
         servers=check.named("servers", tables["servers"], SERVER),
+        memory=check.table("memory", tables["memory"], MEMORY),
     )
 
 

@@ -20,6 +20,7 @@ from local_agent.config.settings import (
     DEFAULT_THREAD,
     ContextSettings,
     Flags,
+    MemorySettings,
     ModelSettings,
     OnApproval,
     RouterSettings,
@@ -31,6 +32,7 @@ from local_agent.config.variables import Filler
 from local_agent.errors import AgentError, ConfigError, UsageError
 
 EMBEDDED = "embedded"
+SHORTEST_KEY = 8  # characters of [memory] key
 _ON_APPROVAL: Mapping[str, OnApproval] = {
     "ask": "ask",
     "park": "park",
@@ -63,6 +65,7 @@ def load_settings(
         db=places.db,
         config_path=places.config,
         log_dir=places.log_dir,
+        memory=_memory(pick),
         thread=_thread(pick),
         route=_route(pick),
         max_steps=_max_steps(pick),
@@ -209,6 +212,30 @@ def _context(pick: _Pick) -> ContextSettings:
             f"context.reply_reserve in {file} must be less than max_tokens ({context.max_tokens})."
         )
     return context
+
+
+def load_memory_key(
+    flags: Flags, environ: Mapping[str, str], cwd: Path, folders: Folders | None = None
+) -> str:
+    """Return [memory] key alone, "" where there is none, for what only looks into the database.
+
+    What else of the configuration is not set, or not trusted, does not matter for that. Raises as
+    `load_settings` does for what it reads.
+    """
+    cwd = Path(cwd).absolute()
+    places = locate(flags, environ, cwd, folders or user_folders())
+    named = places.found in ("flag", "environment")
+    document = read_document(places.config, named=named) if places.config else Document()
+    return _memory(_Pick(flags, environ, document, places, cwd, {})).key
+
+
+def _memory(pick: _Pick) -> MemorySettings:
+    values = pick.table("memory", pick.document.memory, MemorySettings)
+    key = pick.fill("memory.key", str(values["key"])) if "key" in values else ""
+    if key and len(key) < SHORTEST_KEY:
+        file, least = visible(pick.document.file), SHORTEST_KEY
+        raise ConfigError(f"memory.key in {file} has fewer than {least} characters.")
+    return MemorySettings(key)
 
 
 def _routes(pick: _Pick) -> tuple[RouteSpec, ...]:

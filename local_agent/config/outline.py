@@ -24,6 +24,7 @@ def outline(document: Document, db: Path) -> Iterator[str]:
         else:
             yield from _server(name, table)
     yield from _model(document.model)
+    yield from _named("memory", "encrypts with", [str(document.memory.get("key", ""))])
     yield visible(f"keeps conversations in {db}, unless told otherwise")
 
 

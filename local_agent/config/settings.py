@@ -98,6 +98,13 @@ class RouterSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class MemorySettings:
+    """[memory]. With a `key` what is kept is encrypted by it; empty: it is not."""
+
+    key: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class RouteSpec:
     """One table of [routes]; `tools` are globs over the names the model sees or "server/tool"."""
 
@@ -140,6 +147,7 @@ class Settings:
     db: Path
     config_path: Path | None
     log_dir: Path
+    memory: MemorySettings = field(default_factory=MemorySettings)
     thread: str = DEFAULT_THREAD
     route: str = ""
     max_steps: int = DEFAULT_MAX_STEPS
@@ -155,6 +163,11 @@ class Settings:
     def files_dir(self) -> Path:
         """The folder beside the database that is deleted with it."""
         return self.db.with_name(self.db.name + ".files")
+
+    @property
+    def keeps_prompts(self) -> bool:
+        """Whether what is typed may lie in a file in the clear."""
+        return not self.ephemeral and not self.memory.key
 
     @property
     def history_file(self) -> Path:

@@ -25,8 +25,8 @@ class Shown:
 
 
 def secrets_of(settings: Settings) -> tuple[str, ...]:
-    """Return all values that must never be shown, of the model and of every server; for `mask`."""
-    found = set(settings.model.secrets)
+    """Return all values that must never be shown: of model, memory and servers; for `mask`."""
+    found = {*settings.model.secrets, settings.memory.key} - {""}
     for server in settings.servers:
         found.update(server.secrets)
     return tuple(sorted(found))
@@ -35,13 +35,13 @@ def secrets_of(settings: Settings) -> tuple[str, ...]:
 def shown(settings: Settings) -> Iterator[Shown]:
     """Yield every setting in the order of the file, then those of this run."""
     secrets = secrets_of(settings)
-    for table in ("model", "context", "router"):
+    for table in ("model", "context", "router", "memory"):
         values = getattr(settings, table)
         for item in dataclasses.fields(values):
             value = getattr(values, item.name)
             if item.name == "secrets":
                 continue
-            if item.name == "api_key" and value:
+            if item.name in ("api_key", "key") and value:
                 value = MASK
             elif item.name == "base_url":
                 value = show_url(value)

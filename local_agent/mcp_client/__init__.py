@@ -75,22 +75,22 @@ class Servers:
 async def open_servers(
     specs: Sequence[ServerSpec],
     *,
-    log_dir: Path,
+    log_dir: Path | None,
     files_dir: Callable[[], Path],
     reserved: Collection[str] = (),
 ) -> AsyncIterator[Servers]:
     """Start all servers side by side, each within its own time limit, and yield them.
 
-    `log_dir` gets a log file per server and the list of known tools; `files_dir()` is asked for
-    when a result holds an image or other data. `reserved` are names that no MCP tool may have.
-    Raises nothing of its own: what failed is in `status`. When it is left, also by cancelling
-    the start, no process stays behind.
+    `log_dir` gets a log file per server and the list of known tools (None: nothing is written);
+    `files_dir()` is asked for when a result holds an image or other data. `reserved` are names
+    that no MCP tool may have. Raises nothing of its own: what failed is in `status`. When it is
+    left, also by cancelling the start, no process stays behind.
     """
     servers = [Server(spec, log_dir, files_dir) for spec in specs]
     with _quiet_libraries():
         try:
             await asyncio.gather(*(server.start() for server in servers))
-            known = KnownTools(log_dir / "known_tools.json")
+            known = KnownTools(log_dir / "known_tools.json" if log_dir else None)
             yield Servers(servers, await make_tools(servers, known, reserved))
         finally:
             await asyncio.gather(*(server.close() for server in servers))

@@ -85,11 +85,16 @@ def assign_names(tools: Iterable[Key], reserved: Collection[str] = ()) -> dict[K
 
 
 class KnownTools:
-    """What each server offered when it was last up: {server: [original, ...]} in a small file."""
+    """What each server offered when it was last up: {server: [original, ...]} in a small file.
 
-    def __init__(self, path: Path) -> None:
+    Without a path it begins empty and is not kept.
+    """
+
+    def __init__(self, path: Path | None) -> None:
         self._path = path
         self._tools: dict[str, list[str]] = {}
+        if path is None:
+            return
         with suppress(OSError, ValueError):
             stored = json.loads(path.read_text(encoding="utf-8"))
             if isinstance(stored, dict):
@@ -109,6 +114,8 @@ class KnownTools:
         if merged == self._tools:
             return
         self._tools = merged
+        if self._path is None:
+            return
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             handle, name = tempfile.mkstemp(dir=self._path.parent, prefix=".tools")

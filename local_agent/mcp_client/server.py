@@ -33,7 +33,7 @@ class Server:
     def __init__(
         self,
         spec: ServerSpec,
-        log_dir: Path,
+        log_dir: Path | None,
         files_dir: Callable[[], Path],
         restart_delays: Sequence[float] = RESTART_DELAYS,
     ) -> None:

@@ -35,10 +35,13 @@ def log_path(log_dir: Path, server: str) -> Path:
 
 
 class ServerLog:
-    """The log file of one server, over all its processes. A disk that refuses is no error."""
+    """The log file of one server, over all its processes. A disk that refuses is no error.
 
-    def __init__(self, log_dir: Path, server: str, secrets: Sequence[str]) -> None:
-        self.path = log_path(log_dir, server)
+    Without `log_dir` there is no file, and only the last lines are kept, in memory.
+    """
+
+    def __init__(self, log_dir: Path | None, server: str, secrets: Sequence[str]) -> None:
+        self.path = log_path(log_dir, server) if log_dir else None
         self._secrets = secrets
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self._lock = threading.Lock()
@@ -65,7 +68,7 @@ class ServerLog:
         read_end, write_end = os.pipe()
         done = threading.Event()
         thread = threading.Thread(
-            target=self._read, args=(read_end, done), name=self.path.stem, daemon=True
+            target=self._read, args=(read_end, done), name="server log", daemon=True
         )
         thread.start()
         return os.fdopen(write_end, "wb", buffering=0), done
@@ -103,21 +106,23 @@ class ServerLog:
         self._write(line[:_LONGEST_LINE])
 
     def _write(self, line: str) -> None:
+        if self.path is None:
+            return
         data = line.encode("utf-8", "replace") + b"\n"
         with self._lock, suppress(OSError):
             if self._file is None:
-                self._open()
+                self._open(self.path)
             if self._size + len(data) > MAX_BYTES and self._file is not None:
                 self._file.close()
                 self._file = None
                 self.path.replace(self.path.with_name(self.path.name + ".1"))
-                self._open()
+                self._open(self.path)
             if self._file is not None:
                 self._file.write(data)
                 self._size += len(data)
 
-    def _open(self) -> None:
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    def _open(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-        self._file = os.fdopen(os.open(self.path, flags, 0o600), "ab", buffering=0)
-        self._size = self._file.tell() or self.path.stat().st_size
+        self._file = os.fdopen(os.open(path, flags, 0o600), "ab", buffering=0)
+        self._size = self._file.tell() or path.stat().st_size

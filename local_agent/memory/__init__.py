@@ -67,38 +67,40 @@ async def open_memory(
     *,
     ephemeral: bool = False,
     busy_timeout: float = BUSY_TIMEOUT,
-    index: bool = True,
+    key: str = "",
 ) -> AsyncIterator[Memory]:
     """Open the database at `path`, or one in memory that leaves nothing; closed at the end.
 
     A missing or empty file becomes a new database of mode 0600. Raises StorageError for a file
     that cannot be used, which is then left as it was: no database, damaged, of a newer version,
-    locked for longer than `busy_timeout` seconds, beside a log of another database.
+    locked for longer than `busy_timeout` seconds, beside a log of another database, encrypted with
+    another key than `key`.
 
-    The index of words holds the texts of all threads in the clear. Where the threads themselves
-    are encrypted, pass `index=False`: none is written, one that is there is emptied, and a search
-    has to go through the threads.
+    With a `key` what is written to a file from now on is encrypted; what was written before stays
+    as it is, and is read as before. The index of words would hold all texts in the clear: none is
+    written then, one that is there is emptied, and a search has to go through the threads.
     """
     # Imported here, because `agent threads list` must not wait for LangGraph.
     from local_agent.memory.connection import Statements, connect
+    from local_agent.memory.crypt import plain_of
     from local_agent.memory.heads import Heads
     from local_agent.memory.index import empty
     from local_agent.memory.records import Index, Journal, Threads
     from local_agent.memory.saver import Saver
 
     real = None if ephemeral else path.resolve()
-    statements = Statements(await connect(real, busy_timeout), real)
+    statements = Statements(await connect(real, busy_timeout, key), real)
     try:
         saver = Saver(statements)
         await statements.finish(saver.setup())
-        if not index:
+        if statements.cipher is not None:
             await statements.change(empty)
         yield Memory(
             saver=saver,
             journal=Journal(statements),
             threads=Threads(statements),
-            heads=Heads(statements, saver),
-            index=Index(statements) if index else None,
+            heads=Heads(statements, saver, plain_of(statements.conn.opened)),
+            index=None if statements.cipher else Index(statements),
             path=real,
             files_dir=None if real is None else files_dir(real),
             statements=statements,

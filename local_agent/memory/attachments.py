@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from local_agent.memory.crypt import bytes_of
+
 # What gives the bytes in which a name stands as it is: type and stored bytes -> bytes.
 Read = Callable[[str, bytes], bytes]
 
@@ -17,12 +19,7 @@ _AT_ONCE = 20  # names that one pass through the file looks for
 _VALUES = (("checkpoints", "checkpoint"), ("writes", "value"))
 
 
-def as_stored(kind: str, value: bytes) -> bytes:
-    """The bytes themselves: texts stand in msgpack as they are."""
-    return value
-
-
-def names_in(rows: Iterable[tuple[str, bytes | None]], read: Read = as_stored) -> set[str]:
+def names_in(rows: Iterable[tuple[str, bytes | None]], read: Read) -> set[str]:
     """What can be names of such files in stored pairs of type and value."""
     found: set[str] = set()
     for kind, value in rows:
@@ -31,18 +28,16 @@ def names_in(rows: Iterable[tuple[str, bytes | None]], read: Read = as_stored) -
     return found
 
 
-def named_by(conn: sqlite3.Connection, thread: str, read: Read = as_stored) -> set[str]:
+def named_by(conn: sqlite3.Connection, thread: str) -> set[str]:
     """What can be names of such files in the rows of a thread."""
     found: set[str] = set()
     for table, column in _VALUES:
         sql = f"SELECT type, {column} FROM {table} WHERE thread_id = ?"
-        found |= names_in(conn.execute(sql, (thread,)), read)
+        found |= names_in(conn.execute(sql, (thread,)), bytes_of(conn))
     return found
 
 
-def remove_unnamed(
-    conn: sqlite3.Connection, folder: Path, names: Collection[str], read: Read = as_stored
-) -> int:
+def remove_unnamed(conn: sqlite3.Connection, folder: Path, names: Collection[str]) -> int:
     """Remove those files of `names` in `folder` that no row names any more; how many that were.
 
     Goes through the whole file, but only where there is a file in question. One that cannot be
@@ -52,7 +47,7 @@ def remove_unnamed(
     removed = 0
     for start in range(0, len(there), _AT_ONCE):
         asked = there[start : start + _AT_ONCE]
-        for name in set(asked) - _named(conn, asked, read):
+        for name in set(asked) - _named(conn, asked):
             with suppress(OSError):
                 (folder / name).unlink()
                 removed += 1
@@ -61,11 +56,11 @@ def remove_unnamed(
     return removed
 
 
-def _named(conn: sqlite3.Connection, names: Collection[str], read: Read) -> set[str]:
+def _named(conn: sqlite3.Connection, names: Collection[str]) -> set[str]:
     found: set[str] = set()
     for table, column in _VALUES:
         # What another serializer wrote cannot be looked into here: it is all read.
         tests = " OR ".join([f"instr({column}, ?)"] * len(names))
         sql = f"SELECT type, {column} FROM {table} WHERE type != 'msgpack' OR {tests}"
-        found |= names_in(conn.execute(sql, [name.encode() for name in names]), read)
+        found |= names_in(conn.execute(sql, [name.encode() for name in names]), bytes_of(conn))
     return found

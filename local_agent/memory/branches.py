@@ -55,7 +55,7 @@ def is_named(checkpoint_id: str, typed: str) -> bool:
 def read_branches(conn: sqlite3.Connection, thread: str) -> list[Branch]:
     """The branches of a thread, the one that was left last first."""
     rows = conn.execute(
-        "SELECT checkpoint_id, created, first_turn, turns, prompt, why, left_for, stops"
+        "SELECT checkpoint_id, created, first_turn, turns, opened(prompt), why, left_for, stops"
         " FROM agent_branches b WHERE thread = ? AND EXISTS (SELECT 1 FROM checkpoints c WHERE"
         " c.thread_id = b.thread AND c.checkpoint_ns = '' AND c.checkpoint_id = b.checkpoint_id)"
         " ORDER BY created DESC, checkpoint_id DESC",
@@ -75,7 +75,7 @@ def put_branch(conn: sqlite3.Connection, thread: str, branch: Branch) -> None:
     """Enter the branch, or change its entry."""
     conn.execute(
         "INSERT OR REPLACE INTO agent_branches (thread, checkpoint_id, created, first_turn, turns,"
-        " prompt, why, left_for, stops) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " prompt, why, left_for, stops) VALUES (?, ?, ?, ?, ?, sealed(?), ?, ?, ?)",
         (
             thread,
             branch.checkpoint_id,

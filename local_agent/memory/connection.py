@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import aiosqlite
 
 from local_agent.errors import StorageError
+from local_agent.memory.crypt import Opened, begin_cipher, check_installed, read_cipher
 from local_agent.memory.faults import (
     OLDEST_SQLITE,
     check_file,
@@ -34,19 +35,20 @@ CHECKED_BYTES = 16 * 1024 * 1024  # looked through at the start (5 ms a MB); lar
 class Connection(aiosqlite.Connection):
     """aiosqlite's, which also gives the connection itself: for several statements in one go."""
 
-    def __init__(self, opened: sqlite3.Connection) -> None:
+    def __init__(self, opened: Opened) -> None:
         super().__init__(lambda: opened, 64)
         self.opened = opened
 
 
-async def connect(path: Path | None, busy_timeout: float) -> Connection:
+async def connect(path: Path | None, busy_timeout: float, key: str = "") -> Connection:
     """Open `path` (None: in memory) with our settings and tables; seconds to wait for a lock.
 
-    Raises StorageError, and then has left an existing file as it was.
+    With a `key` what is written to a file from now on is encrypted. Raises StorageError, and then
+    has left an existing file as it was.
     """
     gone = threading.Event()
     try:
-        opened = await asyncio.to_thread(open_plain, path, busy_timeout, gone)
+        opened = await asyncio.to_thread(open_plain, path, busy_timeout, key, gone)
     except BaseException:
         gone.set()  # cancelled: the thread closes what it is still opening
         raise
@@ -63,27 +65,32 @@ async def connect(path: Path | None, busy_timeout: float) -> Connection:
 
 
 def open_plain(
-    path: Path | None, busy_timeout: float, gone: threading.Event | None = None
-) -> sqlite3.Connection:
+    path: Path | None, busy_timeout: float, key: str = "", gone: threading.Event | None = None
+) -> Opened:
     """The same for code that waits itself; `gone` is set when nobody waits any more."""
     try:
-        return _open(path, busy_timeout, gone or threading.Event())
+        return _open(path, busy_timeout, key, gone or threading.Event())
     except sqlite3.Error as exc:
         raise translate(exc, path or ":memory:") or exc from exc
 
 
-def _open(path: Path | None, busy_timeout: float, gone: threading.Event) -> sqlite3.Connection:
+def _open(path: Path | None, busy_timeout: float, key: str, gone: threading.Event) -> Opened:
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise StorageError(
             f"SQLite {sqlite3.sqlite_version} is too old.",
             f"Use a Python with SQLite {'.'.join(map(str, OLDEST_SQLITE))} or newer.",
         )
     if path is not None:
+        if key:
+            check_installed()
         check_file(path)
         create_private(path)
-    conn = sqlite3.connect(path or ":memory:", timeout=busy_timeout, check_same_thread=False)
+    conn: Opened = sqlite3.connect(
+        path or ":memory:", timeout=busy_timeout, check_same_thread=False, factory=Opened
+    )
     try:
-        _prepare(conn, path)
+        conn.use(None)
+        _prepare(conn, path, key)
         if gone.is_set():
             raise sqlite3.OperationalError("nobody waits for this connection any more")
     except BaseException:
@@ -92,9 +99,12 @@ def _open(path: Path | None, busy_timeout: float, gone: threading.Event) -> sqli
     return conn
 
 
-def _prepare(conn: sqlite3.Connection, path: Path | None) -> None:
+def _prepare(conn: Opened, path: Path | None, key: str) -> None:
     if path is not None:
         _check_content(conn, path)
+        conn.use(read_cipher(conn, path, key))
+    else:
+        conn.execute("PRAGMA temp_store=MEMORY")  # large sorts would go to a file
     conn.execute("PRAGMA auto_vacuum=INCREMENTAL")  # takes effect before the first table only
     conn.execute("PRAGMA synchronous=FULL")
     if conn.execute("PRAGMA application_id").fetchone() == (0,):
@@ -102,6 +112,8 @@ def _prepare(conn: sqlite3.Connection, path: Path | None) -> None:
     conn.execute("PRAGMA journal_mode=WAL").fetchone()
     if conn.execute("PRAGMA user_version").fetchone() != (VERSION,):
         transact(conn, _migrate)
+    if path is not None and key and conn.cipher is None:
+        conn.use(transact(conn, lambda conn: begin_cipher(conn, path, key)))
 
 
 def _check_content(conn: sqlite3.Connection, path: Path) -> None:
@@ -162,6 +174,7 @@ class Statements:
 
     def __init__(self, conn: Connection, path: Path | None) -> None:
         self.conn = conn
+        self.cipher = conn.opened.cipher
         self.path: Path | str = path or ":memory:"
         self.lock = asyncio.Lock()  # one transaction at a time; the saver takes it too
         self._running: set[asyncio.Task[Any]] = set()

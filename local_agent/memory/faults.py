@@ -18,6 +18,18 @@ _WAL_MAGIC = (0x377F0682, 0x377F0683)
 _MOVE_AWAY = "Move it away (with -wal and -shm) to start anew, or restore a copy of it."
 
 
+class Unreadable(StorageError):
+    """A stored value cannot be read; whoever knows which thread it is of says so."""
+
+    def of(self, thread: str) -> StorageError:
+        """The same as an error of that thread alone."""
+        why = self.message.rstrip(".")
+        return StorageError(
+            f"The thread '{thread}' cannot be read: {why}.",
+            "The other threads can: take another with --thread.",
+        )
+
+
 def not_a_database(path: Path) -> StorageError:
     return StorageError(f"{path} is not a database of this program.", _MOVE_AWAY)
 
@@ -54,6 +66,32 @@ def check_file(path: Path) -> None:
     if version > VERSION:
         raise too_new(path, version)
     _check_wal(path, header)
+    _check_size(path, header)
+
+
+def _check_size(path: Path, header: bytes) -> None:
+    """Refuse a file that was cut short: SQLite would read zeros for what is missing of a page.
+
+    The header's count of pages is true while two counters beside it are the same. With a log, the
+    pages may still stand there.
+    """
+    if header[24:28] != header[92:96] or _has_content(path.with_name(path.name + "-wal")):
+        return
+    size = int.from_bytes(header[16:18], "big")
+    pages = int.from_bytes(header[28:32], "big")
+    try:
+        there = path.stat().st_size  # looked at last: it may grow
+    except OSError as exc:
+        raise _of_os(exc, path) from exc
+    if there < pages * (65536 if size == 1 else size):
+        raise damaged(path, "it was cut short")
+
+
+def _has_content(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
 
 
 def _check_wal(path: Path, header: bytes) -> None:

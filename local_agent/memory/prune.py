@@ -13,10 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from local_agent.errors import StorageError
-from local_agent.memory.chain import Plain, Step, read_chain, turns_of
+from local_agent.memory.chain import Step, read_chain, turns_of
 from local_agent.memory.change import ROW
+from local_agent.memory.crypt import plain_of
 from local_agent.memory.entries import tables_of
-from local_agent.memory.raw import plain_value
+from local_agent.memory.index import merge, sync
 from local_agent.memory.replay import plain_messages
 
 _GONE = "checkpoint_id NOT IN (SELECT value FROM json_each(:kept))"
@@ -107,7 +108,6 @@ def prune(
     conn: sqlite3.Connection,
     plan: Plan,
     root: tuple[str, bytes] | None,
-    plain: Plain = plain_value,
 ) -> None:
     """Do as planned, inside the caller's transaction.
 
@@ -115,6 +115,7 @@ def prune(
     where it stays as it is. Raises StorageError, for the caller to undo all, if the thread would
     not read as it did before.
     """
+    plain = plain_of(conn)
     before = plain_messages(conn, plan.thread, plain)
     where = {"thread": plan.thread, "kept": json.dumps(plan.kept), "root": plan.root}
     conn.execute("PRAGMA secure_delete=ON")
@@ -127,6 +128,9 @@ def prune(
             " WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ?",
             (*root, plan.thread, plan.root),
         )
+    if "agent_texts" in tables_of(conn) and getattr(conn, "cipher", None) is None:
+        sync(conn, plan.thread, before)  # a branch that went may have been the last thing said
+        merge(conn)
     if plain_messages(conn, plan.thread, plain) != before:
         raise StorageError(
             f"Pruning thread '{plan.thread}' would change its messages; nothing was changed.",

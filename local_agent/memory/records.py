@@ -7,16 +7,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from local_agent.memory.connection import Statements
+from local_agent.memory.courses import Rows, is_there, put_thread
 from local_agent.memory.entries import note_others
 from local_agent.memory.index import Hit, find, is_unusable, rebuild, sync
-from local_agent.memory.tables import THREAD_COLUMNS, Run, ThreadInfo, now, thread_of
+from local_agent.memory.tables import THREAD_COLUMNS, THREAD_VALUES, Run, ThreadInfo, now, thread_of
 from local_agent.memory.words import Phrase
 
 _TOUCH = (
     f"INSERT INTO agent_threads ({THREAD_COLUMNS})"
-    " VALUES (:thread, coalesce(:title, ''), :now, :now, :messages, :turns,"
+    " VALUES (:thread, coalesce(sealed(:title), ''), :now, :now, :messages, :turns,"
     " coalesce(:model, ''), :parent)"
-    " ON CONFLICT DO UPDATE SET updated = :now, title = coalesce(:title, title),"
+    " ON CONFLICT DO UPDATE SET updated = :now, title = coalesce(sealed(:title), title),"
     " messages = coalesce(:messages, messages), turns = coalesce(:turns, turns),"
     " model = coalesce(:model, model), parent = coalesce(:parent, parent)"
 )
@@ -45,14 +46,14 @@ class Journal:
     ) -> None:
         """Note how the call ended. `result` is kept until `settle`, for a crash before then."""
         await self._db.write(
-            f"UPDATE tool_runs SET finished = ?, outcome = ?, result = ? WHERE {_CALL}",
+            f"UPDATE tool_runs SET finished = ?, outcome = ?, result = sealed(?) WHERE {_CALL}",
             (now(), outcome, result, thread, message_id, call_id),
         )
 
     async def find(self, thread: str, message_id: str, call_id: str) -> Run | None:
         """What is known of the call; None if it was never started."""
         row = await self._db.row(
-            f"SELECT outcome, result, is_write, starts FROM tool_runs WHERE {_CALL}",
+            f"SELECT outcome, opened(result), is_write, starts FROM tool_runs WHERE {_CALL}",
             (thread, message_id, call_id),
         )
         return None if row is None else Run(row[0], row[1], bool(row[2]), row[3])
@@ -100,9 +101,27 @@ class Threads:
     async def info(self, thread: str) -> ThreadInfo | None:
         """The entry of the thread; None if it has none."""
         row = await self._db.row(
-            f"SELECT {THREAD_COLUMNS} FROM agent_threads WHERE thread = ?", (thread,)
+            f"SELECT {THREAD_VALUES} FROM agent_threads WHERE thread = ?", (thread,)
         )
         return None if row is None else thread_of(row)
+
+    async def taken(self, names: Sequence[str]) -> str | None:
+        """The first of the names that the database has anything of; None if it has of none."""
+        return await self._db.look(
+            lambda conn: next((name for name in names if is_there(conn, name)), None)
+        )
+
+    async def put(self, threads: Sequence[tuple[str, Rows]]) -> str | None:
+        """Put threads in whole, all or none; the name of one that is there already, or None."""
+
+        def change(conn: sqlite3.Connection) -> str | None:
+            taken = next((name for name, _ in threads if is_there(conn, name)), None)
+            if taken is None:
+                for name, rows in threads:
+                    put_thread(conn, name, rows, now())
+            return taken
+
+        return await self._db.change(change)
 
     async def keep_basis(self, key: str, text: str) -> None:
         """Keep a text that replies name by `key`."""

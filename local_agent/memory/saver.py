@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import logging
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -16,19 +17,26 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 from local_agent.memory.connection import Statements
+from local_agent.memory.faults import Unreadable
 from local_agent.memory.history import Histories
+from local_agent.memory.sealed import serializer
 from local_agent.memory.serializer import StrictSerializer
+from local_agent.memory.shape import check_shape
 
 __all__ = ["RESUME", "Saver", "StrictSerializer"]
 
+T = TypeVar("T")
 RESUME = "__resume__"  # LangGraph's channel of answers to interrupts; it has no public name
+
+# It says of each class in a file that it was not built. That is as it should be, and no news.
+logging.getLogger("langgraph").addHandler(logging.NullHandler())
 
 
 class Saver(AsyncSqliteSaver):
     """AsyncSqliteSaver on our connection. Raises StorageError for what the database raises."""
 
     def __init__(self, statements: Statements) -> None:
-        super().__init__(statements.conn, serde=StrictSerializer(statements.path))
+        super().__init__(statements.conn, serde=serializer(statements.path, statements.cipher))
         self.lock = statements.lock
         self._statements = statements
         self._histories = Histories(statements, self.serde)
@@ -62,7 +70,7 @@ class Saver(AsyncSqliteSaver):
 
         One that was stored may come from elsewhere, or be of a run that did not get to use it.
         """
-        found = await self._statements.finish(super().aget_tuple(config))
+        found = await self._reading(config, super().aget_tuple(config))
         if found is None or not found.pending_writes:
             return found
         return found._replace(pending_writes=[w for w in found.pending_writes if w[1] != RESUME])
@@ -74,7 +82,19 @@ class Saver(AsyncSqliteSaver):
 
         What only appends messages comes as one value, which LangGraph takes as it is.
         """
-        return await self._statements.finish(self._history(config, list(channels)))
+        return await self._reading(config, self._history(config, list(channels)))
+
+    async def _reading(self, config: RunnableConfig, work: Coroutine[Any, Any, T]) -> T:
+        """`work`, whose unreadable values are of the thread of `config` and no other."""
+        thread = str(config["configurable"]["thread_id"])
+        try:
+            found = await self._statements.finish(work)
+            check_shape(found)
+            return found
+        except Unreadable as exc:
+            raise exc.of(thread) from exc
+        except ValueError as exc:  # metadata that are no JSON, or no text
+            raise Unreadable("a checkpoint of it is damaged").of(thread) from exc
 
     async def _history(
         self, config: RunnableConfig, channels: Sequence[str]

@@ -12,8 +12,7 @@ from langchain_core.messages.ai import InputTokenDetails, OutputTokenDetails
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
-from local_agent.errors import StorageError
-from local_agent.memory.faults import damaged
+from local_agent.memory.faults import Unreadable
 
 _READ = frozenset({"null", "bytes", "bytearray", "msgpack"})
 # Kinds of LangGraph's extension to msgpack.
@@ -41,7 +40,7 @@ class StrictSerializer(JsonPlusSerializer):
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
         if data[0] not in _READ:
-            raise StorageError(f"{self._path} holds values of a kind that is not read: {data[0]}.")
+            raise Unreadable(f"{self._path} holds a value of a kind that is not read: {data[0]}.")
         try:
             if data[0] == "msgpack":
                 try:
@@ -50,7 +49,7 @@ class StrictSerializer(JsonPlusSerializer):
                     pass
             return super().loads_typed(data)
         except ValueError as exc:  # what ormsgpack raises for bytes that are no msgpack
-            raise damaged(self._path, "a stored value cannot be read") from exc
+            raise Unreadable(f"A value in {self._path} is damaged.") from exc
 
 
 # -- the usual values -----------------------------------------------------------------------------

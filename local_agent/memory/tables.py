@@ -141,12 +141,14 @@ class Run:
 
 
 THREAD_COLUMNS = "thread, title, created, updated, messages, turns, model, parent"
+# The same to be read: a title may be encrypted (see `crypt.Opened`).
+THREAD_VALUES = THREAD_COLUMNS.replace("title", "opened(title)")
 
 
 def thread_of(
     row: tuple[str, str, str, str, int | None, int | None, str, str | None],
 ) -> ThreadInfo:
-    """The value of a row of THREAD_COLUMNS."""
+    """The value of a row of THREAD_VALUES."""
     thread, title, created, updated, messages, turns, model, parent = row
     return ThreadInfo(
         thread, instant(created), instant(updated), title, messages, turns, model, parent

@@ -13,7 +13,7 @@ from pathlib import Path
 from local_agent.errors import ThreadError
 from local_agent.lock import thread_lock
 from local_agent.memory import BUSY_TIMEOUT, ThreadInfo, files_dir, translate
-from local_agent.memory.attachments import Read, as_stored, named_by, remove_unnamed
+from local_agent.memory.attachments import named_by, remove_unnamed
 from local_agent.memory.change import delete, rename, size_of
 from local_agent.memory.connection import open_plain, transact
 from local_agent.memory.entries import note_others
@@ -38,7 +38,7 @@ class Cleaned:
     notes: tuple[str, ...] = ()
 
 
-def rename_thread(db_path: Path, old: str, new: str) -> None:
+def rename_thread(db_path: Path, old: str, new: str, key: str = "") -> None:
     """Give the thread `old` the name `new`.
 
     What a person allowed in it is bound to its name: it is asked about anew. Raises ThreadError
@@ -49,7 +49,7 @@ def rename_thread(db_path: Path, old: str, new: str) -> None:
         check_known(seen, old)
         if seen is not None:
             check_free(seen, new)
-    with thread_lock(db_path, old), thread_lock(db_path, new), writing(db_path) as conn:
+    with thread_lock(db_path, old), thread_lock(db_path, new), writing(db_path, key) as conn:
         transact(conn, lambda conn: rename_rows(conn, old, new))
 
 
@@ -84,32 +84,32 @@ def delete_threads(
     names: Sequence[str],
     *,
     unused: datetime | None = None,
-    read: Read = as_stored,
+    key: str = "",
 ) -> Cleaned:
     """Delete the threads with all that belongs to them, and give the space back.
 
-    One that is open in an agent stays, and so does one that was used since `unused`. `read` may
-    decrypt stored values, to see which files beside the database they name. Raises ThreadError for
-    a name that is none, and then deletes nothing; StorageError for a file that cannot be written.
+    One that is open in an agent stays, and so does one that was used since `unused`. `key` is that
+    of a file that is encrypted. Raises ThreadError for a name that is none, and then deletes
+    nothing; StorageError for a file that cannot be written.
     """
     sizes_of(db_path, names)
     done: list[str] = []
     refused: list[str] = []
     files: set[str] = set()
-    with writing(db_path) as conn:
+    with writing(db_path, key) as conn:
         size = size_of_file(conn)
         for name in names:
             try:
                 with thread_lock(db_path, name):
                     if unused is not None and not _is_unused(db_path, name, unused):
                         continue
-                    named = named_by(conn, name, read)
+                    named = named_by(conn, name)
                     transact(conn, partial(delete, thread=name))
                     files |= named
                     done.append(name)
             except ThreadError as exc:
                 refused.append(str(exc))
-        removed, notes = clean_up(conn, db_path, files, read)
+        removed, notes = clean_up(conn, db_path, files)
         freed = max(0, size - size_of_file(conn))
     return Cleaned(tuple(done), tuple(refused), removed, freed, notes)
 
@@ -119,14 +119,14 @@ def _is_unused(db_path: Path, name: str, moment: datetime) -> bool:
 
 
 def clean_up(
-    conn: sqlite3.Connection, db_path: Path, files: Collection[str], read: Read = as_stored
+    conn: sqlite3.Connection, db_path: Path, files: Collection[str]
 ) -> tuple[int, tuple[str, ...]]:
     """Remove those of `files` that nothing names any more, and give the space of the file back.
 
     Gives how many files went, and what is to be said. Raises nothing for space that cannot be
     given back now: what was to go is gone, and the next time does it.
     """
-    removed = remove_unnamed(conn, files_dir(db_path), files, read)
+    removed = remove_unnamed(conn, files_dir(db_path), files)
     rewritten = needs_rewriting(conn)
     try:
         give_back(conn)
@@ -138,10 +138,10 @@ def clean_up(
 
 
 @contextmanager
-def writing(db_path: Path) -> Iterator[sqlite3.Connection]:
+def writing(db_path: Path, key: str = "") -> Iterator[sqlite3.Connection]:
     """A connection that may change the file. Raises StorageError."""
     try:
-        with closing(open_plain(db_path, BUSY_TIMEOUT)) as conn:
+        with closing(open_plain(db_path, BUSY_TIMEOUT, key)) as conn:
             yield conn
     except sqlite3.Error as exc:
         raise translate(exc, db_path) or exc from exc

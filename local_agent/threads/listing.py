@@ -10,10 +10,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from local_agent.errors import StorageError
 from local_agent.memory import ThreadInfo, check_file, translate
 from local_agent.memory.chain import head_of, time_of
+from local_agent.memory.crypt import Cipher, Opened, bytes_of, read_cipher
 from local_agent.memory.entries import ends_of, others, stored_threads, tables_of
-from local_agent.memory.tables import THREAD_COLUMNS, thread_of
+from local_agent.memory.tables import THREAD_VALUES, thread_of
 
 SHORTEST_ID = 8
 READ_TIMEOUT = 5.0  # seconds to wait while another process closes or repairs the file
@@ -54,14 +56,16 @@ class PendingApproval:
     created: datetime
 
 
-def list_threads(db_path: Path, limit: int | None = None) -> list[ThreadInfo]:
+def list_threads(db_path: Path, limit: int | None = None, key: str = "") -> list[ThreadInfo]:
     """The threads of the database, the one used last first; none if there is no file.
+
+    Titles that are encrypted are empty without their `key`.
 
     Reads our own table, and of the checkpoints no more than the index. Those that have no entry of
     ours, because another program wrote them, have no title and counts. Raises StorageError for a
     file that cannot be read.
     """
-    with reading(db_path) as conn:
+    with reading(db_path, key or None) as conn:
         if conn is None:
             return []
         tables = tables_of(conn)
@@ -77,49 +81,57 @@ def list_threads(db_path: Path, limit: int | None = None) -> list[ThreadInfo]:
 
 
 def _entries(conn: sqlite3.Connection, limit: int | None) -> list[ThreadInfo]:
-    sql = f"SELECT {THREAD_COLUMNS} FROM agent_threads"
+    sql = f"SELECT {THREAD_VALUES} FROM agent_threads"
     if limit is None:  # sorted later, which costs less than to step through the index
         return [thread_of(row) for row in conn.execute(sql)]
     newest = "ORDER BY updated DESC, thread DESC LIMIT ?"
     return [thread_of(row) for row in conn.execute(f"{sql} {newest}", (limit,))]
 
 
-def pending_approvals(db_path: Path) -> list[PendingApproval]:
+def pending_approvals(db_path: Path, key: str = "") -> list[PendingApproval]:
     """What waits for a person in any thread, oldest first; nothing if there is no file.
 
     Raises StorageError for a file that cannot be read.
     """
     found: list[PendingApproval] = []
-    with reading(db_path) as conn:
+    with reading(db_path, key) as conn:
         if conn is None or not {"checkpoints", "writes"} <= tables_of(conn):
             return found
         for thread in stored_threads(conn):
             newest = head_of(conn, thread) or ""
             rows = conn.execute(_WAITING, {"thread": thread, "checkpoint": newest}).fetchall()
             for row in rows:
-                found.extend(_approvals(row, db_path, thread, newest))
+                found.extend(_approvals(row, db_path, thread, newest, conn.cipher))
     return sorted(found, key=lambda approval: approval.created)
 
 
 def _approvals(
-    row: tuple[str, bytes], db_path: Path, thread: str, checkpoint: str
+    row: tuple[str, bytes],
+    db_path: Path,
+    thread: str,
+    checkpoint: str,
+    cipher: Cipher | None,
 ) -> Iterator[PendingApproval]:
     # Imported here, because listing threads must not wait for LangGraph.
-    from local_agent.memory.saver import StrictSerializer
+    from local_agent.memory.sealed import serializer
 
-    values = StrictSerializer(db_path).loads_typed(row)
+    try:
+        values = serializer(db_path, cipher).loads_typed(row)
+    except StorageError:  # of this thread; those of the others are still to be listed
+        yield PendingApproval("", thread, None, time_of(checkpoint))
+        return
     for interrupt in values if isinstance(values, (list, tuple)) else ():
         if hasattr(interrupt, "value"):  # other content is no interrupt of LangGraph
             yield PendingApproval(interrupt.id, thread, interrupt.value, time_of(checkpoint))
 
 
-def has_open_turn(db_path: Path, thread: str) -> bool:
+def has_open_turn(db_path: Path, thread: str, key: str = "") -> bool:
     """Whether a turn of the thread was broken off or waits for an approval; nothing is loaded.
 
     False also where that cannot be seen without loading. Raises StorageError for a file that
     cannot be read.
     """
-    with reading(db_path) as conn:
+    with reading(db_path, key) as conn:
         if conn is None or not {"checkpoints", "writes"} <= tables_of(conn):
             return False
         newest = head_of(conn, thread)
@@ -128,18 +140,19 @@ def has_open_turn(db_path: Path, thread: str) -> bool:
         where = {"thread": thread, "checkpoint": newest}
         if conn.execute(_WAITING, where).fetchone() is not None:
             return True
-        return _leads_on(conn.execute(_STEP, where).fetchone())
+        return _leads_on(conn, conn.execute(_STEP, where).fetchone())
 
 
-def _leads_on(step: tuple[str, bytes]) -> bool:
+def _leads_on(conn: Opened, step: tuple[str, bytes]) -> bool:
     """Whether a stored step starts another: its values say which nodes or tasks come next."""
-    if step[0] != "msgpack":
+    if step[0].partition("+")[0] != "msgpack":
         return False
     import ormsgpack
 
     options = ormsgpack.OPT_NON_STR_KEYS
     try:
-        checkpoint = ormsgpack.unpackb(step[1], ext_hook=lambda *_: True, option=options)
+        blob = bytes_of(conn)(*step)
+        checkpoint = ormsgpack.unpackb(blob, ext_hook=lambda *_: True, option=options)
         values = checkpoint["channel_values"]
         named = any(name.startswith(("branch:to:", "__start__")) for name in values)
     except (ValueError, LookupError, TypeError, AttributeError):
@@ -148,27 +161,35 @@ def _leads_on(step: tuple[str, bytes]) -> bool:
 
 
 @contextmanager
-def reading(db_path: Path) -> Iterator[sqlite3.Connection | None]:
-    """A connection that cannot change the file, None where there is none."""
+def reading(db_path: Path, key: str | None = None) -> Iterator[Opened | None]:
+    """A connection that cannot change the file, None where there is none.
+
+    None as `key`: what is encrypted cannot be read, and texts of ours are empty. Otherwise
+    StorageError is raised for a file that is encrypted with another key, or with one where `key` is
+    empty.
+    """
     check_file(db_path)
     if not db_path.exists():
         yield None
         return
     try:
         with closing(_connect(db_path.resolve())) as conn:
+            conn.use(None if key is None else read_cipher(conn, db_path, key))
             yield conn
     except sqlite3.Error as exc:
         raise translate(exc, db_path) or exc from exc
 
 
-def _connect(path: Path) -> sqlite3.Connection:
+def _connect(path: Path) -> Opened:
     # "rw" with query_only, because a connection of mode "ro" leaves -wal and -shm behind. Where
     # the folder cannot be written there is no other writer to look out for without a -wal.
     uri = path.as_uri()
     for options in ("mode=rw", "mode=ro", "mode=ro&immutable=1"):
         if "immutable" in options and path.with_name(path.name + "-wal").exists():
             break
-        conn = sqlite3.connect(f"{uri}?{options}", uri=True, timeout=READ_TIMEOUT)
+        conn: Opened = sqlite3.connect(
+            f"{uri}?{options}", uri=True, timeout=READ_TIMEOUT, factory=Opened
+        )
         try:
             conn.execute("PRAGMA query_only=ON")
             conn.execute("SELECT count(*) FROM sqlite_master").fetchone()

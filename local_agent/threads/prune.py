@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from local_agent.errors import StorageError, ThreadError
 from local_agent.lock import thread_lock
 from local_agent.memory import Memory, open_memory
-from local_agent.memory.attachments import Read, as_stored, names_in
+from local_agent.memory.attachments import names_in
+from local_agent.memory.crypt import bytes_of
 from local_agent.memory.prune import Plan, dropped_values, plan_of, prune
 from local_agent.memory.replay import DAMAGE, is_damage
 from local_agent.memory.space import size_of_file
@@ -54,23 +54,22 @@ async def prune_threads(
     names: Sequence[str],
     keep: int,
     *,
-    opened: Callable[[Path], AbstractAsyncContextManager[Memory]] = open_memory,
-    read: Read = as_stored,
+    key: str = "",
 ) -> Cleaned:
     """Prune the threads to their last `keep` turns (0: their last state) and give the space back.
 
-    One that is open in an agent stays as it is. `opened` opens the file and `read` gives the bytes
-    of a stored value, where it is encrypted. Raises StorageError for a file that cannot be written.
+    One that is open in an agent stays as it is. `key` is that of a file that is encrypted. Raises
+    StorageError for a file that cannot be written.
     """
     done: list[str] = []
     refused: list[str] = []
     files: set[str] = set()
-    async with opened(db_path) as memory:
+    async with open_memory(db_path, key=key) as memory:
         size = await memory.statements.look(size_of_file)
         for name in names:
             try:
                 with thread_lock(db_path, name):
-                    files |= await prune_open(memory, name, keep, read)
+                    files |= await prune_open(memory, name, keep)
                     done.append(name)
             except ThreadError as exc:
                 refused.append(str(exc))
@@ -78,13 +77,13 @@ async def prune_threads(
                 if isinstance(exc.__cause__, sqlite3.Error):
                     raise  # the file, and not what this thread holds
                 refused.append(str(exc))
-    with writing(db_path) as conn:
-        removed, notes = clean_up(conn, db_path, files, read)
+    with writing(db_path, key) as conn:
+        removed, notes = clean_up(conn, db_path, files)
         freed = max(0, size - size_of_file(conn))
     return Cleaned(tuple(done), tuple(refused), removed, freed, notes)
 
 
-async def prune_open(memory: Memory, thread: str, keep: int, read: Read = as_stored) -> set[str]:
+async def prune_open(memory: Memory, thread: str, keep: int) -> set[str]:
     """Prune a thread that is held, in one transaction. Gives the names of files it may free."""
     plan = await memory.statements.look(lambda conn: plan_of(conn, thread, keep))
     if plan is None or plan.is_empty:
@@ -92,7 +91,7 @@ async def prune_open(memory: Memory, thread: str, keep: int, read: Read = as_sto
     root = await _with_messages(memory, plan) if plan.rewrite else None
 
     def change(conn: sqlite3.Connection) -> set[str]:
-        files = names_in(dropped_values(conn, plan), read)
+        files = names_in(dropped_values(conn, plan), bytes_of(conn))
         prune(conn, plan, root)
         return files
 

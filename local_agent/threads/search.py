@@ -12,11 +12,10 @@ from pathlib import Path
 from local_agent.errors import AgentError
 from local_agent.lock import thread_lock
 from local_agent.memory import BUSY_TIMEOUT
-from local_agent.memory.chain import Plain
 from local_agent.memory.connection import open_plain, transact
+from local_agent.memory.crypt import plain_of
 from local_agent.memory.entries import stored_threads, tables_of
 from local_agent.memory.index import Hit, as_hits, behind, find, look_through, sync
-from local_agent.memory.raw import plain_value
 from local_agent.memory.replay import DAMAGE, is_damage, plain_messages
 from local_agent.memory.words import Phrase
 from local_agent.threads.listing import reading
@@ -40,23 +39,22 @@ def search_threads(
     *,
     thread: str | None = None,
     limit: int = 20,
-    index: bool = True,
-    plain: Plain = plain_value,
+    key: str = "",
 ) -> Found:
     """The texts that have all `phrases`, the best first, of all threads or of one.
 
     A thread that the index does not hold as it stands now (an older version wrote it, its turn was
     killed, it was turned back) is taken in first; one that cannot be, because another agent works
-    on it or the file cannot be written, is looked through. `index=False`: nothing is written, and
-    all threads are looked through, each value read by `plain`, which may decrypt it.
+    on it or the file cannot be written, is looked through. In a file that is encrypted, by `key`,
+    there is no index, and all threads are looked through.
 
     Raises ThreadError for a `thread` that does not exist, StorageError for a file that cannot be
     read.
     """
-    missing = _missing(db_path, thread, index)
+    missing, index = _missing(db_path, thread, key)
     if index and missing:
-        missing = _take_in(db_path, missing, plain)
-    with reading(db_path) as conn:
+        missing = _take_in(db_path, missing)
+    with reading(db_path, key) as conn:
         if conn is None:
             return Found([], 0)
         hits: list[Hit] = []
@@ -64,23 +62,24 @@ def search_threads(
         if index and "agent_texts" in tables_of(conn):
             hits, total, used = find(conn, phrases, limit, thread, missing)
         notes = [] if used else [NO_FTS5]
-        others = look_through(_texts(conn, missing, plain, notes), phrases)
+        others = look_through(_texts(conn, missing, notes), phrases)
     both = sorted([*hits, *others], key=lambda hit: hit.rank)
     return Found(both[:limit], total + len(others), tuple(notes))
 
 
-def _missing(db_path: Path, thread: str | None, index: bool) -> list[str]:
-    """The threads that are searched and are not in the index as they stand now."""
-    with reading(db_path) as conn:
+def _missing(db_path: Path, thread: str | None, key: str) -> tuple[list[str], bool]:
+    """The threads that are searched and not in the index as they stand; whether there is one."""
+    with reading(db_path, key) as conn:
         if thread is not None:
             check_known(conn, thread)
         if conn is None or "checkpoints" not in tables_of(conn):
-            return []
+            return [], True
+        index = not key and conn.cipher is None
         threads = stored_threads(conn) if thread is None else [thread]
-        return behind(conn, threads) if index else threads
+        return (behind(conn, threads) if index else threads), index
 
 
-def _take_in(db_path: Path, threads: Iterable[str], plain: Plain) -> list[str]:
+def _take_in(db_path: Path, threads: Iterable[str]) -> list[str]:
     """Bring the index up to date with `threads`; gives those that could not be taken in."""
     left: list[str] = []
     try:
@@ -88,7 +87,7 @@ def _take_in(db_path: Path, threads: Iterable[str], plain: Plain) -> list[str]:
             for thread in threads:
                 try:
                     with thread_lock(db_path, thread):
-                        transact(conn, partial(_sync, thread=thread, plain=plain))
+                        transact(conn, partial(_sync, thread=thread))
                 except (AgentError, sqlite3.Error, *DAMAGE):
                     left.append(thread)
     except AgentError:
@@ -96,17 +95,15 @@ def _take_in(db_path: Path, threads: Iterable[str], plain: Plain) -> list[str]:
     return left
 
 
-def _sync(conn: sqlite3.Connection, thread: str, plain: Plain) -> None:
-    sync(conn, thread, plain_messages(conn, thread, plain))
+def _sync(conn: sqlite3.Connection, thread: str) -> None:
+    sync(conn, thread, plain_messages(conn, thread, plain_of(conn)))
 
 
-def _texts(
-    conn: sqlite3.Connection, threads: Iterable[str], plain: Plain, notes: list[str]
-) -> Iterator[Hit]:
+def _texts(conn: sqlite3.Connection, threads: Iterable[str], notes: list[str]) -> Iterator[Hit]:
     """The texts of all `threads`; one that cannot be read is left out, and `notes` say so."""
     for thread in threads:
         try:
-            texts = list(as_hits(conn, thread, plain_messages(conn, thread, plain)))
+            texts = list(as_hits(conn, thread, plain_messages(conn, thread, plain_of(conn))))
         except (sqlite3.Error, *DAMAGE) as exc:
             if not is_damage(exc):
                 raise

@@ -52,6 +52,8 @@ COMMANDS = (
     CommandSpec("rename", "NEW", "give this thread another name"),
     CommandSpec("delete", "NAME", "delete a thread; asks first"),
     CommandSpec("prune", "[N]", "drop branches and the way back to all but the last N turns"),
+    CommandSpec("export", "[FILE]", "write this thread to a file (.md to read, .json whole)"),
+    CommandSpec("import", "FILE", "make a thread of a file and go to it"),
     CommandSpec("quit", "", "leave (also: quit, exit, Ctrl-D)"),
 )
 _BY_NAME = {spec.name: spec for spec in COMMANDS}

@@ -1,0 +1,206 @@
+"""Threads read out whole and put in whole: checkpoint by checkpoint, each as what it adds.
+
+Plain reads and one transaction; values are read and written by the serializer that is handed in.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from local_agent.memory.branches import Branch, put_branch
+from local_agent.memory.faults import Unreadable
+
+Loads = Callable[[tuple[str, bytes]], Any]
+# (the messages before, the stored updates in their order) -> the messages after
+Replay = Callable[[list[Any], list[Any]], list[Any]]
+
+_STEPS = """
+    SELECT checkpoint_id, parent_checkpoint_id, json_extract(CAST(metadata AS TEXT), '$.source')
+    FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ''
+"""
+_STORED = """
+    SELECT type, checkpoint FROM checkpoints
+    WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ?
+"""
+_UPDATES = """
+    SELECT type, value FROM writes
+    WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ? AND channel = 'messages'
+    ORDER BY {path}task_id, idx
+"""
+_HAS_PATHS = "SELECT 1 FROM pragma_table_info('writes') WHERE name = 'task_path'"
+_MESSAGES = "messages"
+# LangGraph's channels that lead to a next step.
+_NEXT, _TASKS = ("branch:to:", "__start__"), "__pregel_tasks"
+
+
+class _Log:
+    """A list of messages that steps append to; each step knows how many were there at it."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+        self.ids = {getattr(item, "id", None) for item in items}
+
+    def append(self, new: list[Any]) -> bool:
+        """Whether all of `new` have ids that are new here; they are appended then."""
+        ids = [getattr(item, "id", None) for item in new]
+        removes = any(getattr(item, "type", "remove") == "remove" for item in new)
+        if removes or None in ids or len(set(ids)) < len(ids) or not self.ids.isdisjoint(ids):
+            return False
+        self.items.extend(new)
+        self.ids.update(ids)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A checkpoint as it is stored. `source` is LangGraph's, "input" where a turn starts.
+
+    `fresh` is how many messages it has more than its parent, behind all of that; None where its
+    list is another one. `values` are the other channels.
+    """
+
+    id: str
+    parent: str | None
+    source: str
+    log: _Log
+    count: int
+    fresh: int | None
+    values: Mapping[str, Any]
+
+    @property
+    def messages(self) -> list[Any]:
+        """All messages at this point."""
+        return self.log.items[: self.count]
+
+    @property
+    def added(self) -> list[Any]:
+        """The messages that it has more than its parent, where those are its last ones."""
+        return self.log.items[self.count - (self.fresh or 0) : self.count]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a step of the turn is still to come."""
+        return any(key.startswith(_NEXT) for key in self.values) or bool(self.values.get(_TASKS))
+
+
+class Reader:
+    """Reads the courses of one thread. A point that two courses share is read once."""
+
+    def __init__(self, conn: sqlite3.Connection, thread: str, loads: Loads, replay: Replay) -> None:
+        self._conn, self._thread, self._loads, self._replay = conn, thread, loads, replay
+        path = "task_path, " if conn.execute(_HAS_PATHS).fetchone() else ""
+        self._updates = _UPDATES.format(path=path)
+        self._rows: dict[str, tuple[str | None, str]] = {
+            row[0]: (row[1], row[2] or "") for row in conn.execute(_STEPS, (thread,))
+        }
+        self._points: dict[str, Point] = {}
+
+    @property
+    def head(self) -> str | None:
+        """The newest checkpoint, which is where the thread stands."""
+        return max(self._rows, default=None)
+
+    def course(self, head: str) -> list[Point]:
+        """The points up to `head`, oldest first. Raises Unreadable."""
+        way: list[str] = []
+        at: str | None = head
+        seen: set[str] = set()
+        while at is not None and at in self._rows and at not in seen:
+            way.append(at)
+            seen.add(at)
+            at = self._rows[at][0]
+        before: Point | None = None
+        points = []
+        for checkpoint_id in reversed(way):
+            point = self._points.get(checkpoint_id) or self._read(checkpoint_id, before)
+            points.append(point)
+            self._points[checkpoint_id] = before = point
+        return points
+
+    def _read(self, checkpoint_id: str, before: Point | None) -> Point:
+        row = self._conn.execute(_STORED, (self._thread, checkpoint_id)).fetchone()
+        stored = self._loads(row)
+        values = stored.get("channel_values") if isinstance(stored, dict) else None
+        if not isinstance(values, dict):
+            raise Unreadable("a checkpoint of it is damaged")
+        source = self._rows[checkpoint_id][1]
+        parent = before.id if before else None
+        rest = {key: value for key, value in values.items() if key != _MESSAGES}
+        if _MESSAGES in values:
+            kept = values[_MESSAGES]
+            log = _Log(_list_of(getattr(kept, "value", kept)))
+            return Point(checkpoint_id, parent, source, log, len(log.items), None, rest)
+        log, count = (before.log, before.count) if before else (_Log([]), 0)
+        updates = self._written(parent) if parent else []
+        new = [m for update in updates for m in (update if isinstance(update, list) else [update])]
+        if new and count < len(log.items):  # another course went on with this list
+            log = _Log(log.items[:count])
+        if log.append(new):
+            return Point(checkpoint_id, parent, source, log, count + len(new), len(new), rest)
+        log = _Log(_list_of(self._replay(log.items[:count], updates)))
+        return Point(checkpoint_id, parent, source, log, len(log.items), None, rest)
+
+    def _written(self, checkpoint_id: str) -> list[Any]:
+        rows = self._conn.execute(self._updates, (self._thread, checkpoint_id))
+        return [self._loads(row) for row in rows.fetchall()]
+
+
+def _list_of(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise Unreadable("its messages are no list")
+    return list(value)
+
+
+# -- putting in -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """A thread as rows of `checkpoints` and `writes`, without the thread's name, and branches.
+
+    `entry` is that of `agent_threads`: title, created, messages, turns, model, parent.
+    """
+
+    checkpoints: Sequence[tuple[str, str | None, str, bytes, bytes]]
+    writes: Sequence[tuple[str, str, int, str, str, bytes]]
+    branches: Sequence[Branch]
+    entry: tuple[str, str, int, int, str, str | None]
+
+
+_CHECKPOINT = """
+    INSERT INTO checkpoints (checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata,
+        thread_id, checkpoint_ns) VALUES (?, ?, ?, ?, ?, ?, '')
+"""
+_WRITE = """
+    INSERT INTO writes (checkpoint_id, task_id, idx, channel, type, value, thread_id,
+        checkpoint_ns) VALUES (?, ?, ?, ?, ?, ?, ?, '')
+"""
+_ENTRY = """
+    INSERT INTO agent_threads (title, created, messages, turns, model, parent, thread, updated)
+    VALUES (sealed(?), ?, ?, ?, ?, ?, ?, ?)
+"""
+# What the database can have of a thread; the journal of one that is gone counts too.
+_THERE = """
+    SELECT EXISTS (SELECT 1 FROM checkpoints WHERE thread_id = :t)
+        OR EXISTS (SELECT 1 FROM agent_threads WHERE thread = :t)
+        OR EXISTS (SELECT 1 FROM tool_runs WHERE thread = :t)
+"""
+
+
+def is_there(conn: sqlite3.Connection, thread: str) -> bool:
+    """Whether the database has anything of the thread."""
+    return bool(conn.execute(_THERE, {"t": thread}).fetchone()[0])
+
+
+def put_thread(conn: sqlite3.Connection, thread: str, rows: Rows, updated: str) -> None:
+    """Put in a thread that is not there, inside the caller's transaction."""
+    conn.executemany(_CHECKPOINT, [(*row, thread) for row in rows.checkpoints])
+    conn.executemany(_WRITE, [(*row, thread) for row in rows.writes])
+    conn.execute(_ENTRY, (*rows.entry, thread, updated))
+    for branch in rows.branches:
+        put_branch(conn, thread, branch)
