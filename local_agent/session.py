@@ -116,6 +116,15 @@ class Session:
         state = await self._graph.aget_state(self._config)
         return list(state.values.get("messages", []))
 
+    async def values(self) -> dict[str, Any]:
+        """What the thread's state holds by the names of its fields; nothing before it began."""
+        return dict((await self._graph.aget_state(self._config)).values)
+
+    async def update(self, values: Mapping[str, Any]) -> None:
+        """Put `values` into the state, between two turns."""
+        await self._graph.aupdate_state(self._config, dict(values), as_node="agent")
+        await self._record()
+
     async def pending(self) -> ApprovalRequested | None:
         """The approval that the thread waits for, if any. A damaged one raises `StorageError`."""
         state = await self._graph.aget_state(self._config)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 
 from local_agent.app import App
-from local_agent.cli import chat_store, chat_timeline, chat_transfer
+from local_agent.cli import chat_context, chat_store, chat_timeline, chat_transfer
 from local_agent.cli.reply import Reply
 from local_agent.cli.threads import table
 from local_agent.session import Session
@@ -84,6 +84,10 @@ HANDLERS: Mapping[str, Handler] = {
     "edit": chat_timeline.edit,
     "show": chat_timeline.show,
     "state": chat_timeline.state,
+    "context": chat_context.context,
+    "compact": chat_context.compact,
+    "summary": chat_context.summary,
+    "pin": chat_context.pin,
     "search": chat_store.search,
     "rename": chat_store.rename,
     "delete": chat_store.delete,

@@ -35,6 +35,7 @@ from local_agent.errors import ThreadError, UsageError
 @click.option("--messages", is_flag=True, help="Every message whole.")
 @click.option("--checkpoints", is_flag=True, help="The steps that were saved, newest first.")
 @click.option("--branches", is_flag=True, help="What was turned back, and can be gone to.")
+@click.option("--summary", is_flag=True, help="The summary of folded turns, and the facts.")
 @click.option("--at", metavar="CHECKPOINT", help="What was known then, and sent to the model.")
 @click.option("--result", metavar="HANDLE", help="One result (r7) whole.")
 @config_option
@@ -49,6 +50,7 @@ def show(
     messages: bool,
     checkpoints: bool,
     branches: bool,
+    summary: bool,
     at: str | None,
     result: str | None,
     config: str | None,
@@ -60,6 +62,7 @@ def show(
         "--messages": messages,
         "--checkpoints": checkpoints,
         "--branches": branches,
+        "--summary": summary,
         "--at": at is not None,
         "--result": result is not None,
     }

@@ -55,6 +55,12 @@ async def show(place: Place, thread: str, what: str, arg: str, as_json: bool) ->
             if as_json:
                 return [json.dumps(text.moment_object(there, thread), indent=2)]
             return text.moment_lines(there)
+        if what == "summary":
+            values = (await timeline.graph.aget_state(config_of(thread))).values
+            if as_json:
+                fields = {"summary": values.get("summary", ""), "facts": values.get("facts", [])}
+                return _json(thread, **fields)
+            return text.summary_lines(values)
         if what == "result":
             message = await result_of(timeline, arg)
             if as_json:

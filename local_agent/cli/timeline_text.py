@@ -283,3 +283,12 @@ def _text(message: AnyMessage) -> str:
     from context import text_of
 
     return text_of(message.content)
+
+
+def summary_lines(values: Mapping[str, Any]) -> list[str]:
+    """The summary and the facts in the state `values`, a line each, harmless for the terminal."""
+    text, facts = str(values.get("summary") or ""), values.get("facts") or ()
+    if not text and not facts:
+        return ["No turn is summarised yet; all of them are in the prompt."]
+    lines = visible(text).split("\n") if text else []
+    return [*lines, *(f"- {visible(str(fact), newlines=False)}" for fact in facts)]
