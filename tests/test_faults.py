@@ -16,8 +16,10 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.types import Overwrite
 
 from local_agent.errors import StorageError
+from local_agent.memory.shape import check_built, check_shape
 from local_agent.testing import Say, ScriptedServer
 from local_agent.threads import list_threads, pending_approvals
 from tests.graph_kit import ScriptedModel, ScriptedTool, call, collect, open_session, say
@@ -351,11 +353,13 @@ def test_a_damaged_file_in_the_program(tmp_path: Path, whole: Path, scripted: St
 
 def test_messages_are_whole_or_an_error() -> None:
     """A message that LangGraph could not build is none, though it has the class of one."""
-    from local_agent.memory.shape import check_shape
-
     torn = HumanMessage.model_construct(id="1")
     assert not hasattr(torn, "content")
-    for value in ([torn], [None], [{"content": "x"}], "text"):
+    for value in ([torn], {"a": [torn]}, (Overwrite([torn]),), torn):
+        with pytest.raises(StorageError):
+            check_built(value)
+    check_built({"a": [AIMessage("fine"), None, 7, {"b": Overwrite([])}]})
+    for value in ([None], [{"content": "x"}], "text"):
         with pytest.raises(StorageError):
             check_shape({"messages": {"writes": [("task", "messages", value)]}})
     check_shape({"messages": {"writes": [("task", "messages", [AIMessage("fine")])]}})

@@ -13,6 +13,7 @@ from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
 from local_agent.memory.faults import Unreadable
+from local_agent.memory.shape import check_built
 
 _READ = frozenset({"null", "bytes", "bytearray", "msgpack"})
 # Kinds of LangGraph's extension to msgpack.
@@ -47,7 +48,9 @@ class StrictSerializer(JsonPlusSerializer):
                     return _usual(data[1])
                 except ValueError:  # not a usual value, or damaged
                     pass
-            return super().loads_typed(data)
+            value = super().loads_typed(data)
+            check_built(value)
+            return value
         except ValueError as exc:  # what ormsgpack raises for bytes that are no msgpack
             raise Unreadable(f"A value in {self._path} is damaged.") from exc
 
