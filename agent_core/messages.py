@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 from langchain_core.messages import BaseMessage, RemoveMessage
@@ -13,6 +14,7 @@ from langgraph.graph.message import add_messages
 # most of what loading a long thread costs. So none is taken, but for those LangGraph takes by
 # itself: at a fork, at an `Overwrite`, after 5,000 supersteps.
 NEVER = 1_000_000_000
+_id = attrgetter("id")
 
 
 def messages_channel() -> Any:
@@ -55,6 +57,6 @@ def appended(messages: Sequence[Any], updates: Sequence[Any]) -> list[Any] | Non
         ids.add(message.id)
     if messages and not isinstance(messages[0], BaseMessage):
         return None  # as another program stored it
-    if len(ids) != len(new) or not ids.isdisjoint(message.id for message in messages):
+    if len(ids) != len(new) or not ids.isdisjoint(map(_id, messages)):
         return None
     return [*messages, *new]

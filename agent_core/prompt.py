@@ -138,8 +138,9 @@ class Composer:
         if not offered.left_out or id(offered) in self._said:
             return ()
         self._said.add(id(offered))
-        count = offered.left_out
-        return (f"{count} tool{'' if count == 1 else 's'} do not fit the context: left out.",)
+        count = offered.left_out + len(offered.functions)
+        text = f"{offered.left_out} of {count} tools do not fit a third of the context: left out."
+        return (text,)
 
 
 def _of_fold(turns: int) -> tuple[str, ...]:

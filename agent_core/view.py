@@ -25,6 +25,7 @@ from context import old_end, stub, text_of
 LAST_CALL = "[No further tool calls in this turn: answer now from what is known.]"
 SHOWN = "shown"  # of a result's additional_kwargs: the characters it is shown in, if it has more
 LEFT_OUT = 0  # the cut of a message whose calls are left out with their results
+NOT_SHOWN = "The earlier turns are not shown; they can be searched."
 BLOCK = "summary"  # among the cuts: the text before the first prompt
 Kind = Literal["stub", "clipped", "cut"]
 
@@ -236,7 +237,8 @@ def _block(messages: Sequence[AnyMessage], kept: Sequence[AnyMessage], marks: Ma
     pinned = _pinned(messages[:folded], marks.pinned) if marks.pinned and folded else ""
     if not (folded or marks.summary or marks.facts):
         return ""
-    block = fence(marks.summary, marks.facts) + pinned
+    summary = marks.summary if marks.summary or marks.facts else NOT_SHOWN
+    block = fence(summary, marks.facts) + pinned
     return head_and_tail(block, marks.cuts.get(BLOCK, len(block)))
 
 

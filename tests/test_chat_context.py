@@ -61,8 +61,8 @@ def test_commands_over_the_prompt(tmp_path: Path, scripted: Scripted) -> None:
 
 
 def test_purged_messages_are_gone(tmp_path: Path, scripted: Scripted) -> None:
-    """`/compact --purge` says what goes, removes it when told to, and it stays away at a restart."""
-    server = scripted([*(Say(LONG) for _ in range(6)), Say(NOTES), Say("On we go."), Say("Yes.")])
+    """`/compact --purge` says what goes, removes it when told to, and it stays away."""
+    server = scripted([*(Say(LONG) for _ in range(6)), Say(NOTES), Say("On we go.")])
     chats = Chats(tmp_path, server, servers="context_length = 4096\n[context]\nhigh_water = 1.0\n")
     with chats.ready("--thread", "trip", cols=100) as program:
         for n in range(6):
