@@ -40,7 +40,7 @@ async def test_one_smaller_prompt_follows(scripted: Start, tmp_path: Path, shape
         after = await collect(session.send("and then?"))
 
     assert refused[-1].status == "ok"
-    assert [r for r in server.refused] == []
+    assert not list(server.refused)
     assert len(server.requests) - before == 3
     assert sum(isinstance(e, Notice) and "too long" in e.text for e in refused) == 1
     assert window.context_length == 3000

@@ -65,6 +65,8 @@ class RandomModel:
         if isinstance(messages[-1], HumanMessage) and messages[-1].id == "summarise":
             self.summaries += 1
             return say(self.rng.choice(("", "Said: the order 4711 was sent.", "no " * 9000)))
+        if rest.get("response_format"):  # the arguments of a call that went wrong twice
+            return say(self.rng.choice(('{"n": 5}', "", '{"n": ')))
         self.requests.append(canonical(tools, messages))
         if self.hang is not None:
             self.hang.set()

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from agent_view import LAST_CALL, NOT_SHOWN, SHOWN, Limits, Marks, render, since
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
+from agent_core.view import LAST_CALL, NOT_SHOWN, SHOWN, Limits, Marks, render, since
 from context import Window, compact, text_of
 from tests.view_kit import Thread, make_text, turn
 
