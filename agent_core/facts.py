@@ -266,9 +266,9 @@ def _without_repeats(groups: Sequence[Sequence[_Line]]) -> list[list[_Line]]:
     for group in groups:
         out.append([])
         for line in group:
-            if not seen.issuperset(line.facts):
+            if line.text not in seen and not seen.issuperset(line.facts):
                 out[-1].append(line)
-            seen.update(line.facts)
+            seen.update((line.text, *line.facts))
     return out
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
 
 from agent_core.facts import surviving
@@ -161,7 +161,7 @@ class Maintainer:
 
 def _with_summary(step: Step, before: Marks, summary: str) -> Marks:
     """The marks of `step` with `summary`, and the facts that it lost of what it replaces."""
-    old = HumanMessage(before.summary)
+    old = AIMessage(before.summary)
     chars = facts_chars(step.room)
     facts = surviving([old, *step.folded], list(before.facts), summary, chars)
     return replace(step.marks, summary=summary, facts=facts)

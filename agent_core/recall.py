@@ -16,7 +16,7 @@ from langchain_core.messages import AnyMessage
 from agent_core.clip import clip_result
 from agent_core.clip_json import dump, parse
 from agent_core.clip_text import place, shorten
-from agent_core.grep import Hit, find_lines
+from agent_core.grep import find_lines
 from agent_core.search import HITS, search
 from agent_core.turn import handles_of
 from context import text_of
@@ -179,13 +179,14 @@ def _lines(lines: Sequence[str], span: tuple[int, int], chars: int) -> str:
 def _grep(lines: Sequence[str], span: tuple[int, int], wanted: str, chars: int) -> str:
     """The lines of a span that have `wanted`, each with its number and the lines around it."""
     first, last = span
-    found = {first - 1 + i: at for i, at in find_lines(lines[first - 1 : last], wanted)}
-    if not found:
+    hits, tried = find_lines(lines[first - 1 : last], wanted)
+    if not hits:
         return f"None of the {len(lines)} lines has {shorten(wanted, 80)!r}."
-    hits: list[Hit] = sorted(found.items())
-    out = [f"[{len(hits)} of {len(lines)} lines]"]
+    found = {first - 1 + index: column for index, column in hits}
+    short = f"; only tried up to line {first - 1 + tried}" if first - 1 + tried < last else ""
+    out = [f"[{len(found)} of {len(lines)} lines{short}]"]
     room, behind = chars - _NOTE, -1
-    for index, _ in hits:
+    for index in found:
         near = range(max(index - _AROUND, behind + 1), min(index + _AROUND + 1, len(lines)))
         rows = [f"{i + 1}{':' if i in found else '-'} {_row(lines[i], found.get(i))}" for i in near]
         room -= sum(len(row) + 1 for row in rows)

