@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from agent_core.mend import mend
+from agent_core.sent import key_of
 from agent_core.turn import handles_of
 from local_agent.errors import TransferError
 from local_agent.transfer.database import bring_in, read_thread
@@ -306,6 +307,10 @@ LATE = "3f1ec91e-0157-61a8-bfff-4dedb09ed6a8"
         ((*AI, "additional_kwargs"), {"tool_calls": []}, ["tool_calls"]),
         ((*AI, "usage_metadata"), {"input_tokens": "x"}, ["usage_metadata"]),
         ((*AI, "lc_kwargs"), {}, ['unknown key "lc_kwargs"']),
+        ((*AI, "response_metadata"), {"sent": {"basis": "x"}}, ["response_metadata.sent"]),
+        (("bases",), {"x": "{}"}, ["bases.x has another key"]),
+        (("bases",), {key_of("{}"): "{}"}, ["nothing that a request is made of"]),
+        (("steps", 1, "asks"), 1, ["asks must be a truth"]),
         ((*TOOL, "tool_call_id"), None, ['no "tool_call_id"']),
         ((*TOOL, "status"), "fine", ["status must be"]),
         ((*TOOL, "additional_kwargs"), {"handle": "r1; rm"}, ["handle has a value"]),

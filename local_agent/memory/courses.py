@@ -6,7 +6,7 @@ Plain reads and one transaction; values are read and written by the serializer t
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,7 @@ _UPDATES = """
 _HAS_PATHS = "SELECT 1 FROM pragma_table_info('writes') WHERE name = 'task_path'"
 _MESSAGES = "messages"
 # LangGraph's channels that lead to a next step.
+_ASKS = "branch:to:agent"
 _NEXT, _TASKS = ("branch:to:", "__start__"), "__pregel_tasks"
 
 
@@ -79,6 +80,11 @@ class Point:
     def added(self) -> list[Any]:
         """The messages that it has more than its parent, where those are its last ones."""
         return self.log.items[self.count - (self.fresh or 0) : self.count]
+
+    @property
+    def asks(self) -> bool:
+        """Whether the model is asked next."""
+        return _ASKS in self.values
 
     @property
     def is_open(self) -> bool:
@@ -156,6 +162,15 @@ def _list_of(value: Any) -> list[Any]:
     return list(value)
 
 
+def read_bases(conn: sqlite3.Connection, keys: Iterable[str]) -> dict[str, str]:
+    """What is kept under the keys, as far as it is."""
+    has = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'agent_bases'"
+    if conn.execute(has).fetchone() is None:
+        return {}
+    sql = "SELECT key, text FROM agent_bases WHERE key = ?"
+    return dict(row for key in sorted(keys) for row in conn.execute(sql, (key,)))
+
+
 # -- putting in -----------------------------------------------------------------------------------
 
 
@@ -170,6 +185,7 @@ class Rows:
     writes: Sequence[tuple[str, str, int, str, str, bytes]]
     branches: Sequence[Branch]
     entry: tuple[str, str, int, int, str, str | None]
+    bases: Mapping[str, str]
 
 
 _CHECKPOINT = """
@@ -204,3 +220,4 @@ def put_thread(conn: sqlite3.Connection, thread: str, rows: Rows, updated: str) 
     conn.execute(_ENTRY, (*rows.entry, thread, updated))
     for branch in rows.branches:
         put_branch(conn, thread, branch)
+    conn.executemany("INSERT OR IGNORE INTO agent_bases VALUES (?, ?)", rows.bases.items())

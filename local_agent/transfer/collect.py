@@ -14,11 +14,11 @@ from agent_graph import State
 from local_agent.errors import ThreadError
 from local_agent.memory.branches import Branch, read_branches
 from local_agent.memory.chain import time_of
-from local_agent.memory.courses import Loads, Point, Reader
+from local_agent.memory.courses import Loads, Point, Reader, read_bases
 from local_agent.memory.faults import Unreadable
 from local_agent.memory.shape import check_messages, check_shape
 from local_agent.memory.tables import THREAD_VALUES, ThreadInfo, thread_of
-from local_agent.transfer.document import Course, Document, Step
+from local_agent.transfer.document import Course, Document, Step, basis_keys
 
 # What a person allowed and what was started: it counts here, and a file could claim anything.
 NOT_TAKEN = frozenset({"decisions", "allowed", "unknown"})
@@ -69,6 +69,7 @@ def _collect(conn: sqlite3.Connection, thread: str, reader: Reader, head: str) -
         model=info.model if info else "",
         parent=info.parent if info else None,
         is_open=main[-1].is_open,
+        bases=read_bases(conn, basis_keys(step for course in taken for step in course)),
     )
 
 
@@ -113,7 +114,8 @@ class _Steps:
         if like is not None:
             keep, added = None, ()
         own = _ours(added, point.id)
-        return Step(point.id, parent, point.source == "input", keep, own, like, changed)
+        is_start = point.source == "input"
+        return Step(point.id, parent, is_start, point.asks, keep, own, like, changed)
 
     def _like(self, point: Point, keep: int | None, added: Sequence[Any]) -> str | None:
         """The sister that has these messages: a copy of it, as a thread stands on turned back."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from local_agent.transfer.document import Course, Document, Step
+from local_agent.transfer.document import Course, Document, Step, basis_keys
 
 
 def last_turns(document: Document, count: int) -> Document:
@@ -34,7 +34,9 @@ def last_turns(document: Document, count: int) -> Document:
             known |= {step.id for step in steps}
             branches.append(replace(one, steps=steps))
     left_out = document.left_out + len(starts) - count
-    return replace(document, steps=kept, branches=tuple(branches), left_out=left_out)
+    part = replace(document, steps=kept, branches=tuple(branches), left_out=left_out)
+    keys = basis_keys(part.all_steps())
+    return replace(part, bases={k: v for k, v in part.bases.items() if k in keys})
 
 
 def _shifted(step: Step, dropped: int) -> Step:

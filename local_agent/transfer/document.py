@@ -7,19 +7,23 @@ messages of that one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from langchain_core.messages import AnyMessage, HumanMessage
 
+from agent_core.sent import SENT
 from local_agent.memory.chain import time_of
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
     """A checkpoint. `parent` is the id of the step before it, None for the first of a thread.
+
+    `is_start`: a turn begins with it; `asks`: the model is asked next, for what the following one
+    has.
 
     Its messages are those of the parent, of which the first `keep` stay (None: all), and `added`;
     or, with `like`, those of that step, which has the same parent. `state` are the fields of the
@@ -29,6 +33,7 @@ class Step:
     id: str
     parent: str | None
     is_start: bool = False
+    asks: bool = False
     keep: int | None = None
     added: tuple[AnyMessage, ...] = ()
     like: str | None = None
@@ -42,7 +47,7 @@ class Step:
     @property
     def is_empty(self) -> bool:
         """Whether nothing changed at it."""
-        changed = self.added or self.state or self.is_start
+        changed = self.added or self.state or self.is_start or self.asks
         return not changed and self.keep is None and self.like is None
 
 
@@ -65,12 +70,18 @@ class Course:
     stops: tuple[int, ...] = ()
 
 
+def basis_keys(steps: Iterable[Step]) -> set[str]:
+    """The keys of what the requests for the steps' replies were made of."""
+    facts = (m.response_metadata.get(SENT) for step in steps for m in step.added)
+    return {str(one["basis"]) for one in facts if isinstance(one, Mapping) and "basis" in one}
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """A thread: it stands at the last of `steps`. Times are instants in UTC.
 
     `is_open`: its last turn is not finished. `left_out` counts turns before the first step that are
-    not part of the document; `as_text` are the kinds of values that became their texts.
+    not part of the document. `bases` is what requests were made of, by the keys that replies have.
     """
 
     name: str
@@ -82,7 +93,7 @@ class Document:
     parent: str | None = None
     is_open: bool = False
     left_out: int = 0
-    as_text: tuple[str, ...] = field(default=(), compare=False)
+    bases: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def messages(self) -> list[AnyMessage]:

@@ -7,12 +7,14 @@ lost.
 
 from __future__ import annotations
 
+import json
 import re
 import types
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, get_args, get_origin
 
+from agent_core.sent import key_of
 from local_agent.config import check_thread_name
 from local_agent.errors import TransferError, UsageError
 from local_agent.transfer.check import Place
@@ -27,8 +29,9 @@ LONGEST_TITLE = 1000  # characters; ours have 80, a person may have given a long
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-6[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 _AHEAD = timedelta(seconds=2)
 _THREAD = ("name", "title", "created", "model", "parent")
-_TOP = ("format", "version", "thread", "open", "turns_left_out", "steps", "branches")
-_STEP = ("id", "parent", "turn", "time", "keep", "messages", "like", "state")
+_TOP = ("format", "version", "thread", "open", "turns_left_out", "bases", "steps", "branches")
+_STEP = ("id", "parent", "turn", "time", "asks", "keep", "messages", "like", "state")
+_DESCRIBED = ("name", "description")
 _COURSE = ("end", "created", "first_turn", "turns", "prompt", "why", "undone", "stops", "steps")
 
 
@@ -43,6 +46,8 @@ def to_json(document: Document) -> tuple[dict[str, Any], list[str]]:
         table: dict[str, Any] = {"id": step.id, "parent": step.parent}
         if step.is_start:
             table |= {"turn": True, "time": step.time.isoformat()}
+        if step.asks:
+            table["asks"] = True
         optional = {
             "keep": step.keep,
             "like": step.like,
@@ -66,6 +71,8 @@ def to_json(document: Document) -> tuple[dict[str, Any], list[str]]:
         table["open"] = True
     if document.left_out:
         table["turns_left_out"] = document.left_out
+    if document.bases:
+        table["bases"] = dict(sorted(document.bases.items()))
     table["steps"] = [step_of(step) for step in document.steps]
     table["branches"] = [
         {
@@ -114,6 +121,7 @@ def from_json(table: Mapping[str, Any]) -> Document:
         parent=_parent(thread, at["thread"]),
         is_open=at.get(table, "open", bool, False),
         left_out=at.get(table, "turns_left_out", int, 0),
+        bases=_bases(at.get(table, "bases", dict, {}), at["bases"]),
     )
     _check_order(document, at)
     return document
@@ -152,6 +160,7 @@ def _step(table: dict[str, Any], at: Place) -> Step:
         id=_id(at.need(table, "id", str), at["id"]),
         parent=None if table.get("parent") is None else _id(table["parent"], at["parent"]),
         is_start=at.get(table, "turn", bool, False),
+        asks=at.get(table, "asks", bool, False),
         keep=None if keep < 0 else keep,
         added=tuple(message_from_json(m, at["messages"][i]) for i, m in enumerate(messages)),
         like=like,
@@ -178,6 +187,27 @@ def _course(value: Any, at: Place, known: dict[str, str | None]) -> Course:
         is_undone=at.get(table, "undone", bool, False),
         stops=tuple(at["stops"][i].of(stop, int) for i, stop in enumerate(stops)),
     )
+
+
+def _bases(table: dict[str, Any], at: Place) -> dict[str, str]:
+    """What requests were made of; each has the key that its text makes."""
+    for key, value in table.items():
+        text = at[key].of(value, str)
+        if key != key_of(text):
+            raise at[key].wrong("has another key than its text makes")
+        try:
+            basis = json.loads(text)
+            functions = [one["function"] for one in basis["tools"]]
+            parts = [basis["system"], *(one[k] for one in functions for k in _DESCRIBED)]
+            fine = all(isinstance(part, str) for part in parts)
+            fine = fine and all(isinstance(one["parameters"], dict) for one in functions)
+            fine = fine and isinstance(basis["window"], dict) and isinstance(basis["limits"], dict)
+            fine = fine and type(basis["window"]["context_length"]) is int
+        except (ValueError, KeyError, TypeError, RecursionError):
+            fine = False
+        if not fine:
+            raise at[key].wrong("is nothing that a request is made of")
+    return dict(table)
 
 
 def _check_order(document: Document, at: Place) -> None:

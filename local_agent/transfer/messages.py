@@ -18,6 +18,7 @@ from langchain_core.messages import (
 )
 from langchain_core.messages.ai import UsageMetadata
 
+from agent_core.sent import SENT
 from local_agent.errors import StorageError
 from local_agent.transfer.check import Place
 from local_agent.transfer.plain import NotPlain, from_plain, to_plain
@@ -112,10 +113,22 @@ def _check_common(fields: dict[str, Any], at: Place) -> None:
         at["content"].of(content, str)
     if fields.get("name") is not None:
         at["name"].of(fields["name"], str)
-    at.get(fields, "response_metadata", dict, {})
+    said: dict[str, Any] = at.get(fields, "response_metadata", dict, {})
+    if SENT in said and not _is_sent(said[SENT]):
+        raise at["response_metadata"][SENT].wrong("has a value that it cannot have")
     for key, item in at.get(fields, "additional_kwargs", dict, {}).items():
         if key in _READ and not _READ[key](item):
             raise at["additional_kwargs"][key].wrong("has a value that it cannot have")
+
+
+def _is_sent(facts: Any) -> bool:
+    """Whether these can be the facts of a request, as `agent_core.sent` makes them."""
+    if not isinstance(facts, dict) or not {"basis", "digest", "scale", "part"} <= facts.keys():
+        return False
+    texts, numbers = (facts["basis"], facts["digest"]), (facts["scale"], facts["part"])
+    return all(isinstance(text, str) for text in texts) and all(
+        type(number) in (int, float) and 0 < number < 100 for number in numbers
+    )
 
 
 def _check_reply(fields: dict[str, Any], at: Place) -> None:

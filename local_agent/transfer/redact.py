@@ -197,6 +197,7 @@ def redacted(document: Document, known: Iterable[str] = ()) -> tuple[Document, i
         redactor.look(dict(step.state))
     for course in document.branches:
         redactor.look([course.prompt, course.why])
+    redactor.look(list(document.bases.values()))
 
     def steps(old: tuple[Step, ...]) -> tuple[Step, ...]:
         return tuple(_step(step, redactor) for step in old)
@@ -213,6 +214,8 @@ def redacted(document: Document, known: Iterable[str] = ()) -> tuple[Document, i
         parent=parent,
         steps=steps(document.steps),
         branches=tuple(map(course_of, document.branches)),
+        # One with a secret in it is no longer what its key says.
+        bases={k: text for k, text in document.bases.items() if redactor.clean(text) == text},
     )
     return clean, len(redactor.found)
 

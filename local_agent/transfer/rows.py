@@ -63,6 +63,7 @@ class _Builder:
                 for one in document.branches
             ],
             (document.title, created, len(messages), prompts, document.model, document.parent),
+            document.bases,
         )
 
     def _add(self, step: Step) -> None:
@@ -75,6 +76,8 @@ class _Builder:
             values["messages"] = whole
         if step.is_start and step.id not in self._ends:  # at an end it would be a turn to run
             values["__start__"] = {"messages": self._prompt(step)}
+        if step.asks and step.id not in self._ends:
+            values["branch:to:agent"] = None
         version = f"{number + 2:032}.{0:016}"
         checkpoint = {
             "v": 4,
