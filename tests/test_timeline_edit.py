@@ -282,6 +282,10 @@ async def test_the_state_at_the_end_of_a_turn(tmp_path: Path) -> None:
         assert not moved.is_open
         values = (await timeline.graph.aget_state(config_of("t"))).values
         assert (values["summary"], values["facts"]) == ("new", ["f"])
+        assert values["summary_upto"] == message
+        await edit_state(timeline, {"summary": ""})
+        values = (await timeline.graph.aget_state(config_of("t"))).values
+        assert (values["summary"], values["summary_upto"]) == ("", "")
         assert not await session.is_unfinished()
         await send(session, "two")
         assert len(await timeline.turns()) == 2
@@ -293,6 +297,7 @@ async def test_the_state_at_the_end_of_a_turn(tmp_path: Path) -> None:
         ({"messages": []}, "'messages' of the state cannot be set"),
         ({"decisions": {}}, "'decisions' of the state cannot be set"),
         ({"allowed": {}}, "These can: summary, route, facts, pinned"),
+        ({}, "No field of the state is named"),
         ({"summary": 3}, "'summary' must be a text"),
         ({"facts": "one"}, "'facts' must be a list of texts"),
         ({"pinned": [1]}, "'pinned' must be a list of texts"),

@@ -27,7 +27,7 @@ Graph = CompiledStateGraph[Any, None, Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """Where a thread stands now: after `turns` turns. `draft` is the prompt that comes next.
+    """Where a thread stands now: after `turns` turns. `draft` is the prompt that was taken back.
 
     `branch` is the id of what was left, empty if nothing new was. `is_open`: the last turn is not
     finished, or waits for an approval.
@@ -107,7 +107,7 @@ class Timeline:
             stops=tuple(stops),
         )
         await self._leave(left, after.checkpoint_before)
-        return Moved(wanted, after.prompt)
+        return Moved(wanted)
 
     async def go_to(self, typed: str) -> Moved:
         """Go on where a branch was left; what the thread stands on becomes one."""

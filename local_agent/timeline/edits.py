@@ -99,6 +99,8 @@ async def edit_state(timeline: Timeline, values: Mapping[str, Any]) -> Moved:
     if values.get("summary") and not state.values.get("summary_upto"):
         raise ThreadError("There is no summary yet: nothing of this thread is folded.")
     turns = len(await timeline.turns())
+    if values.get("summary") == "":  # then nothing stands for the folded turns: they come back
+        values = {**values, "summary_upto": ""}
     if not state.interrupts:
         await graph.aupdate_state(where, dict(values), as_node="agent")
         return Moved(turns)
@@ -108,7 +110,11 @@ async def edit_state(timeline: Timeline, values: Mapping[str, Any]) -> Moved:
 
 
 def check_fields(values: Mapping[str, Any]) -> None:
-    """Raise `UsageError` where one of the fields cannot be set so."""
+    """Raise `UsageError` where one of the fields cannot be set so, or there is none."""
+    if not values:
+        raise UsageError(
+            "No field of the state is named.", f"There are: {', '.join(STATE_FIELDS)}."
+        )
     for name, value in values.items():
         kind = STATE_FIELDS.get(name)
         if kind is None:
