@@ -141,9 +141,14 @@ def compare(url: str, turns: int, seed: int, loaded: int | None) -> list[server.
     """Ours against the server at `url`, which may have a longer context than `loaded`."""
     with server.open_client(url) as client:
         length = min(loaded or 1_000_000, server.context_of(client))
-        slot = server.ServerSlot(length, keeps_replies=False, client=client)
+        slot = server.ServerSlot(length, keeps_replies=False, client=client, say=progress)
         play(conversation(seed, turns, scale=SERVER_SCALE), slot, next(iter(OURS)))
     return slot.measured
+
+
+def progress(text: str) -> None:
+    """Say on stderr how far a long run is."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def save(path: Path | None, counts: Mapping[str, object]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,10 +33,12 @@ class ServerSlot(Slot):
 
     The server is asked for one token and that is thrown away: the conversation goes on with the
     given reply, so that it is the same each time. One sampled token is never computed, so the
-    server's cache holds the prompt and nothing else, and `keeps_replies` must be off.
+    server's cache holds the prompt and nothing else, and `keeps_replies` must be off. `say` is told
+    of each request: a run takes a quarter of an hour.
     """
 
     client: httpx2.Client = field(kw_only=True)
+    say: Callable[[str], None] = field(kw_only=True)
     measured: list[Measured] = field(default_factory=list)
     _rendered: Frame = ()
 
@@ -59,6 +61,10 @@ class ServerSlot(Slot):
         timings = self._post("/v1/chat/completions", {**body, **options})["timings"]
         numbers = (len(rendered), read, timings["prompt_n"], timings["cache_n"])
         self.measured.append(Measured(kind, counted, *numbers))
+        self.say(
+            f"turn {self.turn}, {kind}: {len(rendered):,} tokens, read anew"
+            f" {read:,} counted, {timings['prompt_n']:,} measured"
+        )
         total = timings["prompt_n"] + timings["cache_n"]
         return Request(self.turn, kind, total, timings["cache_n"], counted.reply)
 
