@@ -17,7 +17,7 @@ from local_agent.config import Settings, user_folders, visible
 from local_agent.errors import ConfigError
 
 # Of the shipped mcp_servers.toml, line ends as LF (see config.content_hash: Windows checkouts).
-SAMPLE_SHA256 = "3ebca049d041ce411b824a571c02149d6832c25fb20ee03a6477903ee83bf84e"
+SAMPLE_SHA256 = "f4b20c898a31b1ee8709f78a37a142d065de8efaecebb49c14072a8fd2705d2d"
 _KEPT = 20  # contents of one path that stay trusted, so that changing branches does not ask anew
 
 

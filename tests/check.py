@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -22,7 +23,9 @@ def main(options: list[str]) -> int:
         if code:
             return code
     print("== tests", flush=True)
-    pytest = [sys.executable, "-m", "pytest", "-q", *options]
+    # Most tests wait for processes more than they compute: one worker more than there are cores.
+    workers = str((os.cpu_count() or 1) + 1)
+    pytest = [sys.executable, "-m", "pytest", "-q", "-n", workers, *options]
     return subprocess.run(pytest, cwd=ROOT, check=False).returncode
 
 

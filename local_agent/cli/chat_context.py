@@ -21,6 +21,7 @@ from local_agent.ui.sanitize import visible
 PURGE = "--purge"
 YES = "--yes"
 OFF = "off"
+STILL = "The way back (/rewind) and whole exports still have them until /prune 0."
 _KINDS = {"stub": "as stubs", "clipped": "clipped", "cut": "cut"}
 
 
@@ -148,13 +149,9 @@ async def _purge(session: Session, values: Mapping[str, Any], *, is_sure: bool) 
     )
     if not is_sure:
         command = f"/compact {PURGE} {YES}"
-        return Reply(
-            f"{command} removes {what}. /compact undo can't bring them back.", draft=command
-        )
+        return Reply(f"{command} removes {what}. There is no undo. {STILL}", draft=command)
     await session.update(found.update)
-    return Reply(
-        f"Removed: {what}. /rewind still knows the way back to before it; /prune 0 ends that."
-    )
+    return Reply(f"Removed: {what}. {STILL}")
 
 
 # -- /summary and /pin ----------------------------------------------------------------------------

@@ -165,7 +165,7 @@ def prune(
     """
     place = place_of(ctx, config, db)
     unread: list[str] = []
-    plans = plans_of(place.db, typed(name), keep, unread if name is None else None)
+    plans = plans_of(place.db, typed(name), keep, unread if name is None else None, key=place.key)
     for one in unread:
         click.echo(f"Thread '{one_line(one)}' cannot be read; it stays as it is.", err=True)
     if dry_run or not plans:

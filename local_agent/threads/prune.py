@@ -26,7 +26,12 @@ KEEP = 20  # turns that can be turned back to after a pruning, if no number is s
 
 
 def plans_of(
-    db_path: Path, name: str | None, keep: int, unread: list[str] | None = None
+    db_path: Path,
+    name: str | None,
+    keep: int,
+    unread: list[str] | None = None,
+    *,
+    key: str = "",
 ) -> list[Plan]:
     """What would go from the thread, or from each (None); those with nothing to do are left out.
 
@@ -34,7 +39,7 @@ def plans_of(
     Raises ThreadError for a thread that is none, StorageError for a file that cannot be read.
     """
     plans: list[Plan | None] = []
-    with reading(db_path) as conn:
+    with reading(db_path, key) as conn:
         if name is not None:
             check_known(conn, name)
         if conn is None:

@@ -114,7 +114,11 @@ class _Writer:
             yield f"*From here on by {self._code(model)}.*"
         text = self._visible(text_of(message.content)).strip()
         if text:
-            yield _quoted(text) if _is_wild(text) else text
+            if _is_wild(text):  # quoted as a prompt is, so it says whose it is
+                yield "**Answer:**"
+                yield _quoted(text)
+            else:
+                yield text
         for call in message.tool_calls:
             handle = self._by_call.get(call["id"] or "", "")
             yield f"**Call{f' {handle}' if handle else ''}:** {self._code(call['name'])}"
