@@ -73,7 +73,7 @@ class PtyProgram:
                 stdin=slave,
                 stdout=slave,
                 stderr=slave,
-                env={**os.environ, "TERM": "xterm-256color"} if env is None else dict(env),
+                env=_sized_by_itself(env),
                 cwd=cwd,
                 start_new_session=True,
                 preexec_fn=_take_terminal,
@@ -215,3 +215,12 @@ def _take_terminal() -> None:
 
 def _set_size(descriptor: int, cols: int, rows: int) -> None:
     fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
+
+
+def _sized_by_itself(env: Mapping[str, str] | None) -> dict[str, str]:
+    """The environment without a size that would count for more than the terminal's own.
+
+    The workers of pytest-xdist have one.
+    """
+    whole = {**os.environ, "TERM": "xterm-256color"} if env is None else dict(env)
+    return {name: value for name, value in whole.items() if name not in ("COLUMNS", "LINES")}
