@@ -887,7 +887,9 @@ def test_every_commented_key_of_the_sample_is_a_true_one(load: Loader) -> None:
         if line.startswith("# ") and " = " in line and at > 3:
             keys[at] = line[2:]
 
-    settings = load("\n".join(keys), {"TOKEN": "x", "LM_API_TOKEN": "y"})
+    settings = load(
+        "\n".join(keys), {"TOKEN": "x", "LM_API_TOKEN": "y", "AGENT_KEY": "long enough"}
+    )
 
     assert [server.name for server in settings.servers] == ["time", "git", "example"]
     git = settings.servers[1]
