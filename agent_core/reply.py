@@ -111,9 +111,9 @@ class Asker:
 
         The prompt is that of the last reply and a line behind it, so that little is read anew.
         """
-        request = self.composer.compose(values, tools)
-        self.ledger.side_call("arguments")
         try:
+            request = self.composer.compose(values, tools)
+            self.ledger.side_call("arguments")
             reply = await self.model.reply(
                 _asking_for(tool, request.messages),
                 tools=request.offer.functions,

@@ -34,6 +34,7 @@ from local_agent.approval import decide
 from local_agent.memory import Memory, open_memory
 from local_agent.memory.branches import read_branches
 from local_agent.memory.chain import read_turns
+from local_agent.memory.crypt import Opened
 from local_agent.memory.heads import config_of
 from local_agent.repair import repair
 from local_agent.seal import open_seal
@@ -129,7 +130,7 @@ def took(work: Callable[[], Any]) -> float:
 
 
 def lists(path: Path, turns: int) -> bool:
-    with closing(sqlite3.connect(path)) as conn:
+    with closing(sqlite3.connect(path, factory=Opened)) as conn:
 
         def listed(thread: str) -> None:
             read_turns(conn, thread)
@@ -152,7 +153,7 @@ def lists(path: Path, turns: int) -> bool:
 
 
 def stored(path: Path) -> int:
-    with closing(sqlite3.connect(path)) as conn:
+    with closing(sqlite3.connect(path, factory=Opened)) as conn:
         sql = (
             "SELECT (SELECT sum(length(checkpoint) + length(metadata)) FROM checkpoints)"
             " + (SELECT sum(length(value)) FROM writes)"
