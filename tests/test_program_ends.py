@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sqlite3
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -96,3 +97,20 @@ def test_an_error_behind_the_open_database(tmp_path: Path, scripted: Start) -> N
     assert [done.code for done in runs] == [2, 1, 0, 0]
     assert all("Traceback" not in done.err for done in runs)
     assert [path.name for path in tmp_path.glob("memory.db*")] == ["memory.db"]
+
+
+def test_ctrl_c_while_the_program_loads(tmp_path: Path) -> None:
+    """A Ctrl-C before the first own line has run ends it with 130 and no traceback."""
+    code = (
+        "import sys\n"
+        "class Pressed:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'click':\n"
+        "            raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Pressed())\n"
+        "from local_agent.cli import main\n"
+        "main()\n"
+    )
+    command = [sys.executable, "-c", code, "--version"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")

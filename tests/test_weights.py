@@ -264,7 +264,7 @@ def test_sizes_are_readable(size: int, text: str) -> None:
 @pytest.mark.process
 def test_pull_without_a_terminal_needs_yes() -> None:
     """Nobody to ask: exit 2, the line to type, and nothing fetched."""
-    code = "import sys; from local_agent.cli.main import run; sys.exit(run(['model', 'pull']))"
+    code = "import sys; from local_agent.cli import run; sys.exit(run(['model', 'pull']))"
 
     ended = subprocess.run(
         [sys.executable, "-c", code],
@@ -289,7 +289,7 @@ def test_the_models_of_the_server_are_listed(
 ) -> None:
     """`agent model list` names what the server offers, on stdout alone."""
     server = scripted([])
-    code = "import sys; from local_agent.cli.main import run; sys.exit(run(sys.argv[1:]))"
+    code = "import sys; from local_agent.cli import run; sys.exit(run(sys.argv[1:]))"
 
     ended = subprocess.run(
         [sys.executable, "-c", code, "--base-url", server.base_url, "model", "list", *form],

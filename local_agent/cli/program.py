@@ -133,12 +133,6 @@ async def _until_told_to_end(work: Awaitable[int]) -> int:
     return await work
 
 
-def main(argv: list[str] | None = None) -> None:
-    """Run the program and end the process with its exit code; no traceback reaches the user."""
-    code = run(sys.argv[1:] if argv is None else argv)
-    sys.exit(code)
-
-
 def run(argv: list[str]) -> int:
     """Run the command line `argv` (without the program's name); returns the exit code."""
     try:
