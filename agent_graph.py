@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypedDict
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
@@ -45,9 +45,18 @@ from agent_core.hear import Hearer
 from agent_core.ledger import Ledger
 from agent_core.maintain import Maintainer, is_due
 from agent_core.messages import messages_channel
-from agent_core.ports import Described, Journal, Model, Policy, Repair, Router, Seal, Tool
+from agent_core.ports import Journal, Model, Policy, Repair, Router, Seal, Tool
 from agent_core.prompt import Composer
-from agent_core.reply import Asker, emit, emit_notice, emit_result, emit_start, emit_usage
+from agent_core.quiet import answered_quietly
+from agent_core.reply import (
+    Asker,
+    emit,
+    emit_notice,
+    emit_result,
+    emit_start,
+    emit_usage,
+)
+from agent_core.steer import Steering
 from agent_core.summary import Summariser
 from agent_core.turn import (
     BAD_REPLIES,
@@ -60,7 +69,6 @@ from agent_core.turn import (
     last_answer,
     open_calls,
     result_of,
-    route_before,
     split_calls,
     steps_of,
 )
@@ -77,6 +85,9 @@ class State(TypedDict, total=False):
 
     messages: Annotated[list[AnyMessage], messages_channel()]
     route: str
+    toolset: dict[str, Any]  # the tools of the prompt; see `agent_core.toolset`
+    toolset_before: dict[str, Any]  # those of the turn before, where this one has others
+    quiet: str  # "likely" or "sure": this turn needs no tool
     summary: str  # of the turns that are folded; empty while there are none
     summary_upto: str  # id of the last message that is folded
     facts: list[str]  # what the summary lost and must survive
@@ -108,31 +119,30 @@ class _Agent:
     composer: Composer
     ledger: Ledger
     tools: Mapping[str, Tool]
-    routes: Mapping[str, Sequence[str]]
-    route: Router
+    steering: Steering
     policy: Policy
     hearer: Hearer
     journal: Journal
     seal: Seal
 
-    async def router(self, state: State) -> State:
-        name, usage = await self.route(state["messages"], state.get("route", ""))
+    async def router(self, state: State) -> dict[str, Any]:
+        update, usage = await self.steering.turn(state)
         if usage:
             self.ledger.side_call("router")
         emit_usage(usage)
-        emit(event="route", name=name)
-        return {"route": name, "decisions": {}, "unknown": {}}
+        emit(event="route", name=update["route"])
+        return {**update, "decisions": {}, "unknown": {}}
 
     def next_of_router(self, state: State) -> Literal["maintain", "agent"]:
-        return "maintain" if is_due(state, self._tools_of(state), self.composer) else "agent"
+        is_long = is_due(state, self.steering.tools_of(state), self.composer)
+        return "maintain" if is_long else "agent"
 
     async def maintain(self, state: State, config: RunnableConfig) -> dict[str, Any]:
-        last_route = route_before(state["messages"], state.get("route", ""))
         outcome = await self.maintainer.maintain(
             state,
-            self._tools_of(state),
+            self.steering.tools_of(state),
             thread=config["configurable"]["thread_id"],
-            before=self._tools_of({"route": last_route}),
+            before=self.steering.tools_before(state),
             say=lambda text: emit_notice(text, "info"),
         )
         for usage in outcome.usage:
@@ -141,18 +151,25 @@ class _Agent:
         return outcome.update
 
     async def agent(self, state: State, config: RunnableConfig) -> dict[str, Any]:
-        turn = current_turn(state["messages"])
-        why, tools = self._why_last(turn), self._tools_of(state)
-        thread = config["configurable"]["thread_id"]
-        reply, update = await self.asker.reply(state, tools, last=bool(why), thread=thread)
-        reply.additional_kwargs["route"] = state.get("route", "")
-        known: list[Described] = [*tools, *self.composer.lookups.values()]
-        values = {**state, **update}
-        reply = await self.hearer.hear(reply, values, tools, known, last=bool(why))
+        turn, thread = current_turn(state["messages"]), config["configurable"]["thread_id"]
+        changes: dict[str, Any] = {}
+        if state.get("quiet") and steps_of(turn) == 0:
+            answer, changes = await answered_quietly(state, thread, self.steering, self.hearer)
+            if answer is not None:
+                return {**changes, "messages": [answer]}
+        values = {**state, **changes}
+        why, tools = self._why_last(turn), self.steering.tools_of(values)
+        reply, update = await self.asker.reply(values, tools, last=bool(why), thread=thread)
+        reply.additional_kwargs["route"] = values.get("route", "")
+        update, values = {**changes, **update}, {**values, **update}
+        reply = await self.hearer.hear(
+            reply, values, tools, self.steering.known(tools), last=bool(why)
+        )
         if why:
             return {**update, "messages": [last_answer(reply, why, turn)]}
         if not reply.tool_calls and not reply.invalid_tool_calls:
             return {**update, "messages": [answer_of(reply)]}
+        update |= self.steering.widened(values, [call["name"] for call in reply.tool_calls])
         reply, refused = split_calls(reply, state["messages"])
         if reply.additional_kwargs.get("bad_calls") and bad_in_a_row(turn) + 1 >= BAD_REPLIES:
             error = f"The model wrote no usable tool call. {text_of(refused[-1].content)}"
@@ -167,24 +184,20 @@ class _Agent:
             return "step_limit"
         return "loop" if is_looping(turn) else ""
 
-    def _tools_of(self, state: Mapping[str, Any]) -> Sequence[Tool]:
-        names = self.routes.get(state.get("route", ""), ())
-        return [self.tools[name] for name in names if name in self.tools]
-
     async def collect(
         self, state: State, config: RunnableConfig
     ) -> Command[Literal["tools", "approve", "agent", "collect"]]:
         thread = config["configurable"]["thread_id"]
         message_id, calls = open_calls(state["messages"])
         granted = granted_in(state)
-        most = self.composer.result_tokens(state, self._tools_of(state))
+        most = self.composer.result_tokens(state, self.steering.tools_of(state))
         ready: list[Send] = []
         for call in calls:
-            if call["name"] in self.composer.lookups and not ready:
-                return Command(goto="collect", update={"messages": [self._look_up(call, state)]})
+            if call["name"] in self.composer.built_in:
+                if ready:
+                    return Command(goto=ready)
+                return Command(goto="collect", update=self._look_up(call, state))
             tool = self.tools.get(call["name"])
-            if call["name"] in self.composer.lookups:
-                return Command(goto=ready)
             if tool is None:
                 run = await self.journal.find(thread, message_id, call["id"])
                 return Command(goto="collect", update={"messages": [without_tool(call, run)]})
@@ -209,16 +222,21 @@ class _Agent:
             return {}
         return {"nudged": [*nudged, messages[-1].id or ""]}
 
-    def _look_up(self, call: Mapping[str, Any], state: State) -> ToolMessage:
-        """The result of a call of a lookup tool: it reads the thread and needs no journal."""
-        composer = self.composer
-        emit_start(call, composer.lookups[call["name"]].server, call["name"])
-        most = composer.result_tokens(state, self._tools_of(state))
-        text, status = composer.look_up(call["name"], call["args"], state, most)
+    def _look_up(self, call: Mapping[str, Any], state: State) -> dict[str, Any]:
+        """What a call of a built-in tool puts into the state; it reads and needs no journal."""
+        composer, name = self.composer, call["name"]
+        emit_start(call, composer.built_in[name].server, name)
+        most = composer.result_tokens(state, self.steering.tools_of(state))
+        update: dict[str, Any] = {}
+        if name == composer.find.name:
+            text, update = self.steering.find(state, str(call["args"].get("query") or ""))
+            status = "success"
+        else:
+            text, status = composer.look_up(name, call["args"], state, most)
         message = result_of(call, text, status)
         composer.clip(message, most)
         emit_result(message)
-        return message
+        return {**update, "messages": [message]}
 
     def _verdict(
         self,
@@ -329,16 +347,15 @@ def build_graph(
     `state` is for another way to store the same values: a benchmark compares two.
     """
     composer = Composer(window, system_prompt, limits or Limits(), [tool.name for tool in tools])
-    ledger = ledger or Ledger()
+    ledger, by_name = ledger or Ledger(), {tool.name: tool for tool in tools}
     asker = Asker(model, composer, ledger)
     agent = _Agent(
         asker=asker,
         maintainer=Maintainer(composer, Summariser(model, composer, ledger)),
         composer=composer,
         ledger=ledger,
-        tools={tool.name: tool for tool in tools},
-        routes=routes,
-        route=route,
+        tools=by_name,
+        steering=Steering(route, composer, by_name, routes),
         policy=policy,
         hearer=Hearer(asker, repair),
         journal=journal,

@@ -21,6 +21,18 @@ ASKED_AGAIN = "its arguments were asked for again, held to the schema"
 
 
 @dataclass(frozen=True, slots=True)
+class Known:
+    """The tools that a reply may call: those of its prompt, and all `others` that there are."""
+
+    tools: Sequence[Described]
+    others: Sequence[Described] = ()
+
+    @property
+    def all(self) -> list[Described]:
+        return [*self.tools, *self.others]
+
+
+@dataclass(frozen=True, slots=True)
 class Hearer:
     """Makes of replies what is stored of them."""
 
@@ -32,32 +44,32 @@ class Hearer:
         reply: AIMessage,
         values: Mapping[str, Any],
         tools: Sequence[Tool],
-        known: Sequence[Described],
+        known: Known,
         *,
         last: bool,
     ) -> AIMessage:
         """The reply to the state `values`, with calls that can run and calls that cannot.
 
-        `tools` are those of the route, `known` all that can be called. Text that was held back and
-        is no call is shown. With `last` nothing more is asked.
+        `tools` are those of the prompt. Text that was held back and is no call is shown. With
+        `last` nothing more is asked.
         """
         messages = values["messages"]
         heard, unshown = repaired(reply, self.repair, known, messages, last=last)
         emit_text(unshown)
-        tool = None if last else worth_asking_again(heard, known, current_turn(messages))
+        tool = None if last else worth_asking_again(heard, known.all, current_turn(messages))
         if tool is None:
             return heard
         given = await self.asker.arguments(values, tools, tool)
         if given is None or not text_of(given.content).strip():
             return heard
-        again = self.repair(_with_arguments(heard, given), known)
+        again = self.repair(_with_arguments(heard, given), known.all)
         return _noted(again, ASKED_AGAIN) if again.tool_calls else heard
 
 
 def repaired(
     reply: AIMessage,
     repair: Repair,
-    tools: Sequence[Described],
+    known: Known,
     messages: Sequence[AnyMessage],
     *,
     last: bool,
@@ -69,10 +81,24 @@ def repaired(
     """
     kwargs = {k: v for k, v in reply.additional_kwargs.items() if k != UNSHOWN}
     unshown = str(reply.additional_kwargs.get(UNSHOWN) or "")
-    heard = repair(reply.model_copy(update={"additional_kwargs": kwargs}), tools, messages)
+    heard = _understood(
+        reply.model_copy(update={"additional_kwargs": kwargs}), repair, known, messages
+    )
     if DOUBTFUL in heard.additional_kwargs and (last or _was_doubtful(messages)):
         heard = _without_calls(heard, content=heard.additional_kwargs[DOUBTFUL])
     return heard, "" if heard.tool_calls or heard.invalid_tool_calls else unshown
+
+
+def _understood(
+    reply: AIMessage, repair: Repair, known: Known, messages: Sequence[AnyMessage]
+) -> AIMessage:
+    """The reply repaired by the tools of its prompt, or by all where it calls one of the others."""
+    heard = repair(reply, known.tools, messages)
+    if not known.others or (heard.tool_calls and not heard.invalid_tool_calls):
+        return heard
+    wider = repair(reply, known.all, messages)
+    called = {c["name"] for c in (*wider.tool_calls, *wider.invalid_tool_calls)}
+    return wider if called & {tool.name for tool in known.others} else heard
 
 
 def worth_asking_again(

@@ -15,7 +15,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage
 
 from agent_core.prompt import Request
-from agent_core.view import LAST_CALL, Kind, View, last_prompt
+from agent_core.view import LAST_CALL, NO_TOOL, Kind, View, last_prompt
 from context import TOOL_HEAD, Window, count_tokens, text_of, weigh
 
 _THREADS = 8  # whose last request is remembered
@@ -189,5 +189,7 @@ def _why(old: AnyMessage, new: AnyMessage, before: View, now: View) -> str:
     kind = now.kinds.get(new.id or "")
     if kind == "cut" or (kind and kind != before.kinds.get(new.id or "")):
         return {"stub": "stubs", "clipped": "clipped", "cut": "cuts"}[kind]
-    nudged = text_of(new.content).endswith(LAST_CALL) != text_of(old.content).endswith(LAST_CALL)
-    return "last call line" if nudged else "edited"
+    for line, name in ((LAST_CALL, "last call line"), (NO_TOOL, "no tool line")):
+        if text_of(new.content).endswith(line) != text_of(old.content).endswith(line):
+            return name
+    return "edited"

@@ -1,4 +1,4 @@
-"""Which tools are in a prompt: those of the route that fit, in a fixed order, then the lookups.
+"""Which tools are in a prompt: those of the set that fit, in their order, and the built-in ones.
 
 What fits is decided by the tools and the size of the window alone, so that the list, which stands
 at the head of a prompt, does not change from call to call.
@@ -57,11 +57,12 @@ def lookups_beside(names: Collection[str]) -> dict[str, tuple[Lookup, str]]:
     Where a server has a tool of the same name, that one keeps it, and the lookup is `agent__NAME`,
     as tools of two servers with one name are told apart.
     """
-    free = {_free(tool.name, names): tool for tool in TOOLS}
+    free = {free_name(tool.name, names): tool for tool in TOOLS}
     return {name: (replace(tool, name=name), tool.name) for name, tool in free.items()}
 
 
-def _free(name: str, names: Collection[str]) -> str:
+def free_name(name: str, names: Collection[str]) -> str:
+    """`name`, or with `agent__` before it where one of `names` is the same."""
     tried, number = name, 1
     while tried in names:
         tried = f"agent__{name}" if number == 1 else f"agent__{name}_{number}"
@@ -70,12 +71,22 @@ def _free(name: str, names: Collection[str]) -> str:
 
 
 def offer(tools: Sequence[Tool], lookups: Sequence[Lookup], window: Window) -> Offer:
-    """Of `tools`, best first, what has room in `window`, and behind them all `lookups`."""
-    functions, fixed = [function_of(t) for t in tools], [function_of(t) for t in lookups]
+    """Of `tools` what has room in `window`, and all `lookups`.
+
+    Those stand behind `find_tools`, where it is among the tools: what it finds comes behind them,
+    at the end, so that most of the list is as before.
+    """
+    find = next((at for at, t in enumerate(tools) if isinstance(t, Lookup)), len(tools) - 1)
+    before = [t for t in tools[: find + 1] if not isinstance(t, Lookup)]
+    own = [*(t for t in tools if isinstance(t, Lookup)), *lookups]
+    others = [*before, *tools[find + 1 :]]
+    functions, fixed = [function_of(t) for t in others], [function_of(t) for t in own]
     kept = fit_tools(functions, window, fixed)
-    servers = [*(tools[at].server for at in kept), *(t.server for t in lookups)]
-    offered = [*(functions[at] for at in kept), *fixed]
+    first = [at for at in kept if at < len(before)]
+    placed = [(others[at].server, functions[at]) for at in first]
+    placed += [(tool.server, function) for tool, function in zip(own, fixed, strict=True)]
+    placed += [(others[at].server, functions[at]) for at in kept[len(first) :]]
     weights: dict[str, float] = {}
-    for server, function in zip(servers, offered, strict=True):
+    for server, function in placed:
         weights[server] = weights.get(server, 0.0) + weigh_tool(function)
-    return Offer(offered, weights, len(tools) - len(kept))
+    return Offer([function for _, function in placed], weights, len(others) - len(kept))

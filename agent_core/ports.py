@@ -96,12 +96,37 @@ class Seal(Protocol):
     def holds(self, mark: str, *parts: str) -> bool: ...
 
 
+class Choice(Protocol):
+    """What a router decided; see `agent_core.toolset.Choice`."""
+
+    @property
+    def route(self) -> str: ...
+    @property
+    def toolset(self) -> Mapping[str, Any]: ...
+    @property
+    def quiet(self) -> str: ...
+    @property
+    def usage(self) -> UsageMetadata | None: ...
+
+
 class Router(Protocol):
-    """Chooses the route of a turn; returns its name, and the usage if the model was asked."""
+    """Chooses the route of a turn and the tools of its prompt; `values` are those of the state."""
 
     async def __call__(
-        self, messages: Sequence[AnyMessage], current: str
-    ) -> tuple[str, UsageMetadata | None]: ...
+        self, messages: Sequence[AnyMessage], values: Mapping[str, Any]
+    ) -> Choice: ...
+
+    def with_tools(self, messages: Sequence[AnyMessage], values: Mapping[str, Any]) -> Choice:
+        """The choice for a turn that turned out to need a tool, without a model call."""
+
+    def find(self, query: str) -> tuple[str, Sequence[str]]:
+        """What `find_tools` answers, and the names of the tools it found, best first."""
+
+    def widen(self, values: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
+        """The thread's set of tools with `names` in it."""
+
+    def settle(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The thread's set of tools in the size it may have for long."""
 
 
 Policy = Callable[[Tool, Mapping[str, Any], Sequence[str]], Literal["allow", "ask", "deny"]]

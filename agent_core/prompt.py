@@ -9,9 +9,9 @@ from typing import Any
 from langchain_core.messages import AnyMessage, SystemMessage, ToolMessage
 
 from agent_core.fit import CHARS_A_TOKEN, fit, shown_chars
-from agent_core.offer import Offer, lookups_beside, offer
+from agent_core.offer import Offer, free_name, lookups_beside, offer
 from agent_core.ports import Tool
-from agent_core.recall import Lookup, Outcome, answer
+from agent_core.recall import FIND_TOOLS, Lookup, Outcome, answer
 from agent_core.select import Tokens, select
 from agent_core.view import SHOWN, Limits, Marks, View, as_shown, last_prompt, render
 from context import PromptTooLong, Window, text_of
@@ -41,7 +41,8 @@ class Request:
 class Composer:
     """Composes the requests of all threads.
 
-    `lookups` are the built-in tools by the names that the model sees.
+    `lookups` are the built-in tools that look things up, by the names that the model sees; `find`
+    is the one that finds tools, which is among the tools of a set that is not whole.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Composer:
         named = lookups_beside(tool_names)
         self.lookups: dict[str, Lookup] = {name: lookup for name, (lookup, _) in named.items()}
         self._own_names = {name: own for name, (_, own) in named.items()}
+        self.find = replace(FIND_TOOLS, name=free_name(FIND_TOOLS.name, tool_names))
         self._offers: dict[tuple[Any, ...], Offer] = {}
         self._said: set[int] = set()
 
@@ -64,6 +66,11 @@ class Composer:
             lookups = tuple(self.lookups.values()) if lookup else ()
             self._offers[key] = offer(tools, lookups, window)
         return self._offers[key]
+
+    @property
+    def built_in(self) -> dict[str, Lookup]:
+        """The tools that the graph answers itself, by the names that the model sees."""
+        return {**self.lookups, self.find.name: self.find}
 
     def room(self, offered: Offer) -> int:
         """The tokens that messages may have beside the system prompt and the tools."""

@@ -23,7 +23,7 @@ from context import text_of
 
 Outcome = tuple[str, Literal["success", "error"]]
 
-READ, SEARCH = "read_result", "search_history"
+READ, SEARCH, FIND = "read_result", "search_history", "find_tools"
 _NOTE = 100  # characters kept free for the line that says where a page stands
 _WIDEST = 400  # characters of a line that grep shows
 _AROUND = 1  # lines before and behind a line that grep found
@@ -31,7 +31,7 @@ _AROUND = 1  # lines before and behind a line that grep found
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """One of the two tools, as the model is told of it; `answer` runs it."""
+    """A built-in tool, as the model is told of it. The graph answers it from what it has."""
 
     name: str
     description: str
@@ -43,6 +43,9 @@ class Lookup:
     @property
     def original(self) -> str:
         return self.name
+
+    async def __call__(self, args: Mapping[str, Any]) -> Outcome:
+        raise RuntimeError("a built-in tool is answered by the graph")
 
 
 def _schema(required: str, **types: str) -> dict[str, Any]:
@@ -66,6 +69,11 @@ TOOLS = (
         ),
     ),
     Lookup(SEARCH, "Find words in older messages", _schema("query", query="string")),
+)
+FIND_TOOLS = Lookup(
+    FIND,
+    "Find more tools by words of what they should do; you can call those it names",
+    _schema("query", query="string"),
 )
 
 

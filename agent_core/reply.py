@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,6 +16,8 @@ from agent_core.prompt import Composer
 from agent_core.sent import SENT, basis_of, digest, facts_of, key_of
 from agent_core.view import Limits as Limits
 from context import text_of
+
+Delta = Callable[[Literal["text", "thinking"], str], None]
 
 SHORTER = 0.7  # part of the room that messages get after the server refused a prompt as too long
 
@@ -62,14 +64,15 @@ def emit_notice(text: str, level: Literal["info", "warning"] = "warning") -> Non
         emit(event="notice", text=text, level=level)
 
 
-def _emit_delta(kind: Literal["text", "thinking"], text: str) -> None:
+def emit_delta(kind: Literal["text", "thinking"], text: str) -> None:
+    """Show a piece of a reply."""
     emit(event=kind, text=text)
 
 
 def emit_text(text: str) -> None:
     """Show a piece of the answer that was held back; nothing where there is none."""
     if text:
-        _emit_delta("text", text)
+        emit_delta("text", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,24 +84,31 @@ class Asker:
     ledger: Ledger
 
     async def reply(
-        self, values: Mapping[str, Any], tools: Sequence[Tool], *, last: bool, thread: str
+        self,
+        values: Mapping[str, Any],
+        tools: Sequence[Tool],
+        *,
+        last: bool,
+        thread: str,
+        tell: Delta = emit_delta,
     ) -> tuple[AIMessage, dict[str, Any]]:
         """The reply to the state `values`, and what else goes into the state.
 
-        With `last` it is to be an answer, not a call. A prompt that the server refuses as too long
-        is followed by one shorter prompt, an empty reply by one more call. Raises `PromptTooLong`
+        With `last` it is to be an answer, not a call. `tell` gets it as it comes. A prompt that the
+        server refuses as too long is followed by one shorter prompt, an empty reply by one more
+        call. Raises `PromptTooLong`
         and what the model raises.
         """
         choice = "none" if last else None
         try:
-            reply, update = await self._ask(values, tools, choice, thread)
+            reply, update = await self._ask(values, tools, choice, thread, tell)
         except self.model.overflow:
             emit_notice("The prompt was too long for the model; a shorter one goes.")
-            reply, update = await self._ask(values, tools, choice, thread, part=SHORTER)
+            reply, update = await self._ask(values, tools, choice, thread, tell, part=SHORTER)
         is_cut = reply.response_metadata.get("finish_reason") == "length"
         has_calls = reply.additional_kwargs.get("raw_tool_calls")
         if not (has_calls or is_cut or text_of(reply.content).strip()):
-            reply, more = await self._ask({**values, **update}, tools, choice, thread)
+            reply, more = await self._ask({**values, **update}, tools, choice, thread, tell)
             update |= more
         if reply.response_metadata.get("finish_reason") == "length" and reply.content:
             emit_notice(f"The reply was cut at {self.composer.window.reply} tokens.")
@@ -134,6 +144,7 @@ class Asker:
         tools: Sequence[Tool],
         choice: str | None,
         thread: str,
+        tell: Delta,
         part: float = 1.0,
     ) -> tuple[AIMessage, dict[str, Any]]:
         """One model call with the messages in `part` of their room."""
@@ -153,7 +164,7 @@ class Asker:
                 request.messages,
                 tools=functions,
                 tool_choice=choice if functions else None,
-                on_delta=_emit_delta,
+                on_delta=tell,
             )
         except self.model.overflow as exc:
             length = getattr(exc, "context_length", None)

@@ -23,6 +23,7 @@ from agent_core.mend import mend
 from context import old_end, stub, text_of
 
 LAST_CALL = "[No further tool calls in this turn: answer now from what is known.]"
+NO_TOOL = "[No tool is needed for this. Answer directly.]"
 SHOWN = "shown"  # of a result's additional_kwargs: the characters it is shown in, if it has more
 LEFT_OUT = 0  # the cut of a message whose calls are left out with their results
 NOT_SHOWN = "The earlier turns are not shown; they can be searched."
@@ -66,7 +67,8 @@ class Marks:
 
     `stubbed_upto` is like `compacted_upto`, but for results of any turn. `cuts` has the characters
     a message is cut to, 0 where it is left out with its results, and under the id with "#" how
-    many calls of it are shown. `nudged` are the results with `LAST_CALL` behind them.
+    many calls of it are shown. `nudged` are the results with `LAST_CALL` behind them, and the
+    prompts with `NO_TOOL`.
     """
 
     summary: str = ""
@@ -222,10 +224,11 @@ def _other(message: AnyMessage, marks: Marks, kinds: dict[str, Kind]) -> AnyMess
         kinds[message_id] = "cut"
         message = message.model_copy(update=update)
     chars = marks.cuts.get(message_id)
-    if chars is None:
-        return message
-    kinds[message_id] = "cut"
-    return cut(message, chars)
+    if chars is not None:
+        kinds[message_id] = "cut"
+        message = cut(message, chars)
+    is_nudged = isinstance(message, HumanMessage) and message_id in marks.nudged
+    return _with_tail(message, f"\n\n{NO_TOOL}") if is_nudged else message
 
 
 # -- what stands for the messages that are not shown ----------------------------------------------

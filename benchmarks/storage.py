@@ -31,6 +31,7 @@ from langgraph.graph.message import add_messages
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from agent_core.toolset import OneRoute
 from agent_graph import State, build_graph
 from context import Window
 from local_agent.approval import decide
@@ -79,16 +80,12 @@ class Tool:
         return os.urandom(RESULT_BYTES // 2).hex(), "success"
 
 
-async def one_route(messages: Sequence[AnyMessage], current: str) -> tuple[str, None]:
-    return "all", None
-
-
 def build(state: type[Any], memory: Memory) -> Session:
     graph = build_graph(
         Model(),
         [Tool()],
         routes={"all": ["read"]},
-        route=one_route,
+        route=OneRoute(),
         policy=decide,
         repair=repair,
         journal=memory.journal,

@@ -28,6 +28,7 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from agent_core.toolset import OneRoute
 from agent_graph import build_graph
 from context import Window
 from local_agent.approval import decide
@@ -81,16 +82,12 @@ class Tool:
         return os.urandom(RESULT_BYTES // 2).hex(), "success"
 
 
-async def one_route(messages: Sequence[AnyMessage], current: str) -> tuple[str, None]:
-    return "all", None
-
-
 def session_of(memory: Memory, thread: str) -> tuple[Session, Timeline]:
     graph = build_graph(
         Model(),
         [Tool()],
         routes={"all": ["read"]},
-        route=one_route,
+        route=OneRoute(),
         policy=decide,
         repair=repair,
         journal=memory.journal,

@@ -12,7 +12,6 @@ from langgraph.graph.state import CompiledStateGraph
 
 from agent_core.ledger import Ledger
 from agent_core.maintain import Maintainer
-from agent_core.offer import function_of
 from agent_core.prompt import Composer
 from agent_core.summary import Summariser
 from agent_core.view import Limits
@@ -27,7 +26,7 @@ from local_agent.lock import thread_lock
 from local_agent.mcp_client import Servers, open_servers
 from local_agent.memory import Memory, open_memory
 from local_agent.repair import repair
-from local_agent.routing import Router, Routes, all_fit, check_route, routes_of
+from local_agent.routing import Router, Routes, Shelf, check_route, routes_of
 from local_agent.seal import Seal, open_seal
 from local_agent.session import Session
 
@@ -103,14 +102,8 @@ async def open_app(settings: Settings, say: Say) -> AsyncIterator[App]:
             say(warning, "warning")
         routes = routes_of(settings.routes, servers.tools)
         check_route(routes, settings.route)
-        functions = [function_of(tool) for tool in servers.tools]
-        router = Router(
-            routes,
-            model,
-            settings.router.mode,
-            lambda: all_fit(functions, window),
-            settings.route,
-        )
+        shelf = Shelf(routes, servers.tools, window, settings.router.max_tools)
+        router = Router(shelf, model, settings.router.mode, settings.route)
         ledger, limits = Ledger(), limits_of(settings)
         composer = Composer(window, SYSTEM_PROMPT, limits, [tool.name for tool in servers.tools])
         maintainer = Maintainer(composer, Summariser(model, composer, ledger))

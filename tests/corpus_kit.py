@@ -13,6 +13,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from agent_core.reply import Limits
+from agent_core.toolset import OneRoute
 from agent_graph import build_graph
 from context import Window
 from local_agent.approval import decide
@@ -251,7 +252,7 @@ class Stage:
             model,
             self.tools,
             routes={"all": [tool.name for tool in self.tools]},
-            route=_one_route,
+            route=OneRoute(),
             policy=decide,
             repair=repair,
             journal=memory.journal,
@@ -319,7 +320,3 @@ class Stage:
         self._replies = [first.reply(50), Say("I have read it.")]
         _ = [event async for event in session.send("read a.md")]
         tool.result = "done"
-
-
-async def _one_route(messages: Sequence[AnyMessage], current: str) -> tuple[str, None]:
-    return "all", None

@@ -13,6 +13,7 @@ from uuid import uuid4
 from langchain_core.messages import AIMessage, AnyMessage
 
 from agent_core.ledger import Ledger
+from agent_core.toolset import OneRoute
 from agent_core.view import Limits
 from agent_graph import build_graph
 from context import Window
@@ -86,10 +87,6 @@ class ScriptedTool:
         return said or f"{self.name} done", "success"
 
 
-async def one_route(messages: Sequence[AnyMessage], current: str) -> tuple[str, None]:
-    return "all", None
-
-
 @asynccontextmanager
 async def open_session(
     path: Path,
@@ -112,7 +109,7 @@ async def open_session(
             model,
             tools,
             routes=routes or {"all": [t.name for t in tools]},
-            route=route or one_route,
+            route=route or OneRoute(),
             policy=decide,
             repair=repair,
             journal=memory.journal,

@@ -12,6 +12,7 @@ import pytest
 from langchain_core.messages import ToolMessage
 
 from agent_core.offer import lookups_beside
+from agent_core.toolset import Choice, OneRoute
 from agent_core.view import Limits
 from context import Window, text_of
 from local_agent.events import ToolFinished, ToolStarted
@@ -97,19 +98,18 @@ async def test_lookups_and_tools_run_in_call_order(tmp_path: Path) -> None:
 
 async def test_a_route_without_tools_has_the_lookups(tmp_path: Path) -> None:
     """What was trimmed can be looked up on the route "general" too."""
-    turn = 0
 
-    async def route(messages: Any, current: str) -> tuple[str, None]:
-        return ("shop" if turn == 0 else "general"), None
+    class Turns(OneRoute):
+        async def __call__(self, messages: Any, values: Any) -> Choice:
+            return Choice("shop" if len(messages) == 1 else "general")
 
     model = ScriptedModel([call(("look", {})), say("seen"), say("hello")])
     tool = large(make_text("english", 20_000, 1))
     routes = {"shop": ["look"], "general": []}
     async with open_session(
-        tmp_path / "m.db", model, [tool], routes=routes, route=route
+        tmp_path / "m.db", model, [tool], routes=routes, route=Turns()
     ) as session:
         await collect(session.send("look"))
-        turn = 1
         await collect(session.send("hello"))
 
     assert names(model.asked[-1]) == LOOKUPS

@@ -3,48 +3,54 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
+from agent_core.toolset import FIND, places
+from context import Window
 from local_agent.approval import decide
 from local_agent.config import RouteSpec
 from local_agent.errors import ConfigError, ModelUnreachable
-from local_agent.routing import ALL, GENERAL, Router, check_route, routes_of
-
-
-@dataclass
-class FakeTool:
-    name: str
-    server: str
-    read_only: bool = True
-    description: str = ""
-    schema: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def original(self) -> str:
-        return self.name
-
-
-class Answering:
-    """A model that gives one content, or raises it, and counts how often it was asked."""
-
-    def __init__(self, content: str | Exception) -> None:
-        self.content = content
-        self.asked: list[Any] = []
-
-    async def reply(self, messages: Any, **options: Any) -> AIMessage:
-        self.asked.append((messages, options))
-        if isinstance(self.content, Exception):
-            raise self.content
-        return AIMessage(self.content)
-
+from local_agent.routing import ALL, GENERAL, Router, Shelf, check_route, routes_of
+from tests.routing_kit import PROMPTS, Answering, FakeTool, Labelled, many, tools
 
 TOOLS = [FakeTool("git_log", "git"), FakeTool("git_add", "git"), FakeTool("now", "time")]
 GIT = RouteSpec("repo", "this repository", ("git/*",))
+MOST = 12
+
+
+def router(
+    kit: Sequence[FakeTool],
+    specs: Sequence[RouteSpec] = (),
+    *,
+    content: str | Exception = "",
+    mode: str = "auto",
+    fixed: str = "",
+    most: int = MOST,
+    window: Window | None = None,
+) -> tuple[Router, Answering]:
+    model = Answering(content)
+    shelf = Shelf(routes_of(specs, kit), kit, window or Window(8192), most)
+    return Router(shelf, model, mode, fixed), model
+
+
+def state(labelled: Labelled, toolset: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The state as the router finds it."""
+    messages = labelled.messages()
+    before = [m.additional_kwargs["route"] for m in messages if isinstance(m, AIMessage)]
+    found = {"messages": messages, "route": before[-1] if before else ""}
+    return {**found, "toolset": dict(toolset)} if toolset else found
+
+
+def names(toolset: Mapping[str, Any]) -> list[str]:
+    """The tools of servers in a set that is not whole."""
+    return [name for name in toolset["names"] if name != FIND]
+
+
+# -- routes ---------------------------------------------------------------------------------------
 
 
 def test_without_routes_each_server_is_one() -> None:
@@ -74,43 +80,50 @@ def test_an_unknown_route_is_named_with_the_known_ones() -> None:
         check_route(routes_of([GIT], TOOLS), "x")
 
 
+# -- modes ----------------------------------------------------------------------------------------
+
+UNCLEAR = "How warm is it in Rome?"
+
+
 @pytest.mark.parametrize(
-    ("mode", "fits", "fixed", "content", "current", "route", "asked"),
+    ("mode", "many_tools", "fixed", "content", "current", "route", "asked"),
     [
-        ("auto", True, "", '{"route": "repo"}', "", ALL, 0),
-        ("off", False, "", '{"route": "repo"}', "", ALL, 0),
-        ("auto", False, "repo", '{"route": "general"}', "", "repo", 0),
-        ("auto", False, "", '{"route": "repo"}', "", "repo", 1),
-        ("model", True, "", '{"route": "general"}', "repo", "general", 1),
-        ("auto", False, "", '{"route": "nonsense"}', "repo", "repo", 1),
-        ("auto", False, "", "no json", "repo", "repo", 1),
-        ("auto", False, "", "[]", "", ALL, 1),
-        ("auto", False, "", ModelUnreachable("down"), "repo", "repo", 1),
+        ("auto", False, "", '{"route": "git"}', "", ALL, 0),
+        ("off", True, "", '{"route": "git"}', "", ALL, 0),
+        ("words", True, "", '{"route": "git"}', "mail", "mail", 0),
+        ("auto", True, "git", '{"route": "general"}', "", "git", 0),
+        ("auto", True, "", '{"route": "weather"}', "", "weather", 1),
+        ("auto", True, "", '{"route": "general"}', "mail", "general", 1),
+        ("model", False, "", '{"route": "general"}', "", "general", 1),
+        ("auto", True, "", '{"route": "nonsense"}', "mail", "mail", 1),
+        ("auto", True, "", "no json", "mail", "mail", 1),
+        ("auto", True, "", "[]", "", ALL, 1),
+        ("auto", True, "", ModelUnreachable("down"), "mail", "mail", 1),
     ],
 )
 async def test_the_model_is_asked_only_where_it_must(
     mode: str,
-    fits: bool,
+    many_tools: bool,
     fixed: str,
     content: str | Exception,
     current: str,
     route: str,
     asked: int,
 ) -> None:
-    """One route while all fits; what the model cannot say leaves the thread's route."""
-    model = Answering(content)
-    router = Router(routes_of([GIT], TOOLS), model, mode, lambda: fits, fixed)
-    name, _ = await router([HumanMessage("what changed?")], current)
+    """Not while all tools fit, nor where words are clear; what it cannot say leaves the route."""
+    kit = tools() if many_tools else tools()[:6]
+    under, model = router(kit, content=content, mode=mode, fixed=fixed)
+    messages = [HumanMessage(UNCLEAR)]
+    choice = await under(messages, {"messages": messages, "route": current})
 
-    assert (name, len(model.asked)) == (route, asked)
+    assert (choice.route, len(model.asked)) == (route, asked)
 
 
 async def test_the_question_is_short_and_has_the_exchange_before() -> None:
     """A long prompt is clipped; the exchange before it goes along; the names are an enum."""
-    model = Answering('{"route": "repo"}')
-    router = Router(routes_of([GIT], TOOLS), model, "model", lambda: False)
+    under, model = router(TOOLS, [GIT], content='{"route": "repo"}', mode="model")
     history = [HumanMessage("show the log"), AIMessage("It is empty."), HumanMessage("x" * 9000)]
-    await router(history, "")
+    await under(history, {"messages": history})
 
     messages, options = model.asked[0]
     text = str(messages[-1].content)
@@ -120,6 +133,128 @@ async def test_the_question_is_short_and_has_the_exchange_before() -> None:
     schema = options["response_format"]["json_schema"]["schema"]
     assert schema["properties"]["route"]["enum"] == ["repo", "general"]
     assert json.dumps(schema)
+
+
+# -- by words -------------------------------------------------------------------------------------
+
+
+async def test_words_are_enough_for_most_prompts() -> None:
+    """At least four of five labelled prompts need no model call, and those are right."""
+    asked, wrong = 0, []
+    for labelled in PROMPTS:
+        under, model = router(tools())
+        values = state(labelled)
+        choice = await under(values["messages"], values)
+        asked += len(model.asked)
+        if not model.asked and choice.route != labelled.route:
+            wrong.append((labelled.prompt, choice.route))
+    assert asked <= len(PROMPTS) / 5
+    assert wrong == []
+
+
+@pytest.mark.parametrize("labelled", PROMPTS, ids=lambda p: p.prompt[:30])
+async def test_no_prompt_that_needs_a_tool_is_left_without(labelled: Labelled) -> None:
+    """Words alone take only those prompts for small talk or general knowledge that are it."""
+    under, _ = router(tools(), mode="words")
+    values = state(labelled)
+    choice = await under(values["messages"], values)
+
+    if labelled.route != GENERAL:
+        assert choice.quiet == ""
+    if under.judge(values["messages"], values).kind == "tools":
+        assert set(names(choice.toolset)) & set(under.shelf.routes.tools[labelled.route])
+
+
+async def test_a_set_is_no_larger_than_asked_for() -> None:
+    """With our own tools a set that was cut has at most `max_tools`, with `find_tools` in it."""
+    for most in (1, 4, 8, 12, 20):
+        for labelled in PROMPTS:
+            under, _ = router(tools(), mode="words", most=most)
+            values = state(labelled, {"route": GENERAL})
+            choice = await under(values["messages"], values)
+            if choice.quiet:
+                continue
+            assert 0 < len(names(choice.toolset)) <= places(most)
+            assert FIND in choice.toolset["names"]
+
+
+# -- the set stays --------------------------------------------------------------------------------
+
+
+async def played(under: Router, prompts: Sequence[str]) -> list[Mapping[str, Any]]:
+    """The sets of a thread that gets these prompts; each turn calls the first tool that fits."""
+    values: dict[str, Any] = {"messages": []}
+    sets = []
+    for n, prompt in enumerate(prompts):
+        values["messages"] = [*values["messages"], HumanMessage(prompt, id=f"h{n}")]
+        choice = await under(values["messages"], values)
+        toolset = choice.toolset or {"route": choice.route}
+        found = under.find(prompt)[1]
+        calls = [{"name": name, "args": {}, "id": f"c{n}"} for name in found[:1]]
+        route = {"route": choice.route}
+        values["messages"] += [
+            AIMessage("", tool_calls=calls, id=f"a{n}", additional_kwargs=route),
+            AIMessage("Done.", id=f"b{n}", additional_kwargs=route),
+        ]
+        values |= {"route": choice.route, "toolset": toolset}
+        sets.append(toolset)
+    return sets
+
+
+async def test_topics_that_alternate_cost_one_change() -> None:
+    """What a new topic needs comes behind what is there, and then both stay."""
+    under, _ = router(tools(), mode="words")
+    git, rain = "Show the last commits", "What's the weather in Paris?"
+    first, second, *others = await played(under, [git, rain, git, rain, "And in Rome?", git])
+
+    assert second["names"][: len(first["names"])] == first["names"]
+    assert all(toolset == second for toolset in others)
+
+
+async def test_small_talk_leaves_the_set_as_it_is() -> None:
+    """A turn without a tool changes nothing at the head of the prompt."""
+    under, _ = router(tools(), mode="words")
+    sets = await played(under, ["Show the last commits", "Thanks!", "Tell me a joke.", "Great."])
+
+    assert all(toolset == sets[0] for toolset in sets)
+
+
+async def test_what_was_used_stays_longest() -> None:
+    """Where there is no room the tools leave that were not used for longest."""
+    under, _ = router(tools(), mode="words")
+    prompts = [
+        "Show the last commits",
+        "What is the state of order 4711?",
+        "Archive the mail from the newsletter",
+    ]
+    *_, last = await played(under, prompts)
+
+    assert {"get_order", "git_commit"} & set(last["names"])
+    assert set(under.shelf.routes.tools["mail"]) <= set(last["names"])
+    assert len(names(last)) == places(MOST)
+
+
+async def test_a_large_route_keeps_its_set_until_another_tool_is_named() -> None:
+    """Of a route with too many tools the words take the best, and the set is sticky."""
+    under, _ = router(many(90), [RouteSpec("one", "everything", ("*",))], mode="words")
+    sets = await played(
+        under,
+        ["Calculate 5 * 7", "Calculate 6 * 7", "hm, 8 and 9?", "Convert 5 miles to km"],
+    )
+
+    assert "calculate" in sets[0]["names"]
+    assert sets[1] == sets[0]
+    assert sets[2] == sets[0]
+    assert "convert_units" in sets[3]["names"]
+    assert len(names(sets[3])) <= places(MOST)
+
+
+async def test_the_fixed_route_bounds_what_can_be_found() -> None:
+    """/route NAME is that route's tools alone, all of them where they fit."""
+    under, _ = router(tools(), fixed="mail")
+    choice = await under([HumanMessage("What's the weather in Paris?")], {"messages": []})
+
+    assert choice.toolset == {"route": "mail"}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from langgraph.graph.state import CompiledStateGraph
 from agent_core.view import Limits
 from agent_graph import build_graph
 from benchmarks.context_bench.cache import ROUTER, SUMMARY, TURN, Refused, Request, Slot, tally
-from benchmarks.context_bench.conversation import TOOLS, Turn, conversation, functions
+from benchmarks.context_bench.conversation import TOOLS, Turn, conversation
 from benchmarks.context_bench.policies import summary_of
 from benchmarks.context_bench.report import Result
 from context import Window, text_of
@@ -26,7 +26,7 @@ from local_agent.approval import decide
 from local_agent.config import RouteSpec
 from local_agent.memory import Memory, open_memory
 from local_agent.repair import repair
-from local_agent.routing import Router, all_fit, routes_of
+from local_agent.routing import Router, Shelf, routes_of
 from local_agent.seal import open_seal
 from local_agent.session import Session
 
@@ -147,7 +147,7 @@ def _session(
     model: Played, tools: Sequence[Scripted], memory: Memory, window: Window, limits: Limits
 ) -> tuple[Session, CompiledStateGraph[Any, None, Any, Any]]:
     routes = routes_of([RouteSpec("shop", "the shop", tuple(t.name for t in tools))], tools)
-    router = Router(routes, model, "auto", lambda: all_fit(functions(), window))
+    router = Router(Shelf(routes, tools, window, most=12), model, "off")
     graph = build_graph(
         model,
         tools,

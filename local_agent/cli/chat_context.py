@@ -8,6 +8,7 @@ from typing import Any
 from agent_core import compaction
 from agent_core.ledger import Entry
 from agent_core.ports import Tool
+from agent_core.toolset import tools_of, toolset_in
 from context import PromptTooLong
 from local_agent.app import App
 from local_agent.cli.reply import Reply
@@ -208,7 +209,6 @@ async def _settled(session: Session) -> Mapping[str, Any]:
 
 
 def _tools_of(app: App, values: Mapping[str, Any]) -> Sequence[Tool]:
-    """The tools of the route that the thread is on."""
-    names = app.routes.tools.get(str(values.get("route", "")), ())
+    """The tools that the thread's prompt has."""
     tools = {tool.name: tool for tool in app.servers.tools}
-    return [tools[name] for name in names if name in tools]
+    return tools_of(toolset_in(values), app.routes.tools, tools, app.maintainer.composer.find)

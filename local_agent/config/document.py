@@ -119,7 +119,10 @@ CONTEXT: Mapping[str, Kind] = {
     "summary": _FLAG,
     "summary_tokens": _whole(32),
 }
-ROUTER: Mapping[str, Kind] = {"mode": _choice("auto", "words", "model", "off")}
+ROUTER: Mapping[str, Kind] = {
+    "mode": _choice("auto", "words", "model", "off"),
+    "max_tools": _whole(1),
+}
 MEMORY: Mapping[str, Kind] = {"key": _TEXT}
 ROUTE: Mapping[str, Kind] = {"description": _TEXT, "tools": _TEXTS}
 SERVER: Mapping[str, Kind] = {

@@ -92,9 +92,10 @@ class ContextSettings:
 
 @dataclass(frozen=True, slots=True)
 class RouterSettings:
-    """[router]."""
+    """[router]. `max_tools` is how many tools a prompt has at most."""
 
     mode: RouterMode = "auto"
+    max_tools: int = 12  # more than this a 7B model chooses badly from
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage
 
 from agent_core.ports import Described
+from agent_core.toolset import OneRoute
 from agent_graph import build_graph
 from context import Window
 from local_agent.memory import Memory
@@ -25,10 +26,6 @@ class _NoModel:
         raise RuntimeError("this graph is not for running")
 
 
-async def _no_route(messages: Sequence[AnyMessage], current: str) -> tuple[str, None]:
-    raise RuntimeError("this graph is not for running")
-
-
 def _as_it_is(
     reply: AIMessage, tools: Sequence[Described], history: Sequence[AnyMessage] = ()
 ) -> AIMessage:
@@ -41,7 +38,7 @@ def bare_graph(memory: Memory) -> Graph:
         _NoModel(),
         [],
         routes={},
-        route=_no_route,
+        route=OneRoute(""),
         policy=lambda tool, args, allowed: "deny",
         repair=_as_it_is,
         journal=memory.journal,

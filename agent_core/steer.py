@@ -1,0 +1,86 @@
+"""The tools of a thread as its turns go on: what the router chose, and what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.messages.ai import UsageMetadata
+
+from agent_core.hear import Known
+from agent_core.maintain import is_due
+from agent_core.ports import Choice, Router, Tool
+from agent_core.prompt import Composer
+from agent_core.toolset import tools_of, toolset_in
+from agent_core.view import last_prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Steering:
+    """Asks the router, and writes what it says into the state. `routes` are names of tools."""
+
+    router: Router
+    composer: Composer
+    tools: Mapping[str, Tool]
+    routes: Mapping[str, Sequence[str]]
+
+    def tools_of(self, values: Mapping[str, Any]) -> list[Tool]:
+        """The tools of the prompt for a state."""
+        return tools_of(toolset_in(values), self.routes, self.tools, self.composer.find)
+
+    def tools_before(self, values: Mapping[str, Any]) -> list[Tool]:
+        """Those of the turn before, which the server has read."""
+        return self.tools_of({"toolset": values.get("toolset_before") or toolset_in(values)})
+
+    def known(self, tools: Sequence[Tool]) -> Known:
+        """What a reply to a prompt with `tools` may call."""
+        names = {tool.name for tool in tools}
+        others = [tool for tool in self.tools.values() if tool.name not in names]
+        built_in = self.composer.built_in
+        mine = [tool for tool in tools if tool.name not in built_in]
+        return Known([*mine, *built_in.values()], others)
+
+    async def turn(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], UsageMetadata | None]:
+        """What goes into the state at the start of a turn, and what asking the model took."""
+        choice = await self.router(values["messages"], values)
+        before, toolset = dict(toolset_in(values)), _toolset(choice)
+        # What is not shown whole may have to be looked up, and that is a tool.
+        quiet = "" if choice.quiet == "likely" and values.get("lookup") else choice.quiet
+        update: dict[str, Any] = {"route": choice.route, "quiet": quiet}
+        new = {**values, "toolset": toolset}
+        if is_due(new, self.tools_of(new), self.composer):  # then all is read anew in any case
+            toolset = dict(self.router.settle(new))
+        if toolset != before:
+            update |= {"toolset": toolset, "toolset_before": before}
+        elif values.get("toolset_before"):
+            update["toolset_before"] = {}
+        if quiet and self.tools_of({"toolset": toolset}):
+            update["nudged"] = [*values.get("nudged", []), _prompt_id(values)]
+        return update, choice.usage
+
+    def not_quiet(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What goes into the state where a turn that was to need no tool does."""
+        choice, prompt = self.router.with_tools(values["messages"], values), _prompt_id(values)
+        nudged = [i for i in values.get("nudged", []) if i != prompt]
+        update = {"route": choice.route, "quiet": "", "nudged": nudged}
+        return {**update, "toolset": _toolset(choice)}
+
+    def widened(self, values: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+        """What goes into the state so that the tools of these names are in the next prompt."""
+        toolset = dict(self.router.widen(values, [n for n in names if n in self.tools]))
+        return {} if toolset == toolset_in(values) else {"toolset": toolset}
+
+    def find(self, values: Mapping[str, Any], query: str) -> tuple[str, dict[str, Any]]:
+        """What `find_tools` answers, and what goes into the state with it."""
+        text, names = self.router.find(query)
+        return text, self.widened(values, names)
+
+
+def _toolset(choice: Choice) -> dict[str, Any]:
+    return dict(choice.toolset) or {"route": choice.route}
+
+
+def _prompt_id(values: Mapping[str, Any]) -> str:
+    messages = values["messages"]
+    return messages[last_prompt(messages)].id or ""

@@ -1,0 +1,146 @@
+"""Which tools a thread's prompt has, as plain values in its state, and how that set changes.
+
+State keeps `toolset`: `{"route": R}` for all tools of the route R, with `"names": [...]` only some
+of them, in the order of the prompt. A list that stands at the head of every prompt is dear to
+change: all behind it is read anew. So it grows at its end, and tools leave it only when it changes
+anyway: first those that were not used for longest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages.ai import UsageMetadata
+
+from agent_core.ports import Tool
+from agent_core.recall import Lookup
+
+FIND = "agent/find_tools"  # stands in `names` for the tool that finds others; no tool has a slash
+BUILT_IN = 3  # places of a cut set for our own tools: `find_tools` and the two lookups
+_EXCESS = 2  # a set may grow by one part in so many over its size until it changes anyway
+
+Quiet = Literal["", "likely", "sure"]
+ToolSet = Mapping[str, Any]
+Fits = Callable[[Sequence[str]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a router decided: the route's name, the tools of the prompt, and what asking took.
+
+    `quiet` says how sure it is that the prompt needs no tool. Without a `toolset` the prompt has
+    all tools of the route.
+    """
+
+    route: str
+    toolset: ToolSet = field(default_factory=dict)
+    quiet: Quiet = ""
+    usage: UsageMetadata | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OneRoute:
+    """A router with one answer, for where there is nothing to choose; it finds no other tool."""
+
+    route: str = "all"
+
+    async def __call__(self, messages: Sequence[AnyMessage], values: Mapping[str, Any]) -> Choice:
+        return Choice(self.route)
+
+    def with_tools(self, messages: Sequence[AnyMessage], values: Mapping[str, Any]) -> Choice:
+        return Choice(self.route)
+
+    def find(self, query: str) -> tuple[str, Sequence[str]]:
+        return "There are no other tools.", ()
+
+    def widen(self, values: Mapping[str, Any], names: Sequence[str]) -> ToolSet:
+        return toolset_in(values)
+
+    def settle(self, values: Mapping[str, Any]) -> ToolSet:
+        return toolset_in(values)
+
+
+def toolset_in(values: Mapping[str, Any]) -> ToolSet:
+    """The set of a state; one of an older version has the whole of its route."""
+    found: ToolSet = values.get("toolset") or {"route": values.get("route", "")}
+    return found
+
+
+def names_of(toolset: ToolSet, routes: Mapping[str, Sequence[str]]) -> Sequence[str]:
+    """The names in a set, `FIND` among them where it is a part only."""
+    names: Sequence[str] | None = toolset.get("names")
+    return routes.get(str(toolset.get("route", "")), ()) if names is None else names
+
+
+def tools_of(
+    toolset: ToolSet,
+    routes: Mapping[str, Sequence[str]],
+    tools: Mapping[str, Tool],
+    find: Lookup,
+) -> list[Tool]:
+    """The tools of a set in order; one that is not there any more is left out."""
+    known: Mapping[str, Tool] = {**tools, FIND: find}
+    return [known[name] for name in names_of(toolset, routes) if name in known]
+
+
+def places(most: int) -> int:
+    """How many tools of servers a cut set has, so that with our own it has at most `most`."""
+    return max(most - BUILT_IN, (most + 1) // 2)
+
+
+def most_for_now(most: int) -> int:
+    """How many it may have for a while: found ones come in the middle of a turn."""
+    return places(most) + places(most) // _EXCESS
+
+
+def last_used(messages: Sequence[AnyMessage]) -> dict[str, int]:
+    """Names of tools with the place of their last call, later ones being greater."""
+    used: dict[str, int] = {}
+    for at in range(len(messages) - 1, -1, -1):
+        message = messages[at]
+        if isinstance(message, AIMessage):
+            for call in message.tool_calls:
+                used.setdefault(call["name"], at)
+    return used
+
+
+def widened(
+    names: Sequence[str],
+    new: Sequence[str],
+    *,
+    most: int,
+    fits: Fits,
+    messages: Sequence[AnyMessage],
+) -> list[str]:
+    """The set `names` with the `new` tools behind it.
+
+    Beyond `most_for_now(most)`, and where the tools have no room in the prompt, those leave that
+    were not used for longest, of which none is new.
+    """
+    grown = [*names, *(name for name in dict.fromkeys(new) if name not in names)]
+    return shrunk(grown, most=most_for_now(most), fits=fits, messages=messages, kept=new)
+
+
+def shrunk(
+    names: Sequence[str],
+    *,
+    most: int,
+    fits: Fits,
+    messages: Sequence[AnyMessage],
+    kept: Collection[str] = (),
+) -> list[str]:
+    """The set without those that were not used for longest, until it has `most` and fits.
+
+    Of tools that were never used the last ones leave first. `kept` ones stay.
+    """
+    left, used = list(names), last_used(messages)
+    leaving = [n for n in left if n not in kept and n != FIND]
+    leaving.sort(key=lambda name: (used.get(name, -1), -left.index(name)))
+    for name in leaving:
+        if sum(n != FIND for n in left) <= most and fits(left):
+            break
+        left.remove(name)
+    return left

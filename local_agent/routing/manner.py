@@ -1,0 +1,198 @@
+"""What a prompt shows by its form alone: small talk, a question about the conversation, one that
+general knowledge answers, or a mere continuation. Meant to be right where it says yes.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+from .phrases import ASSENT, FILLERS, PHRASES
+
+_LONG = 400  # characters; a longer prompt has something in it to be worked on
+
+
+def plain(text: str) -> str:
+    """`text` without case, accents, signs and apostrophes, its words parted by one blank."""
+    folded = unicodedata.normalize("NFKD", text.casefold().replace("ß", "ss"))
+    kept = "".join(c for c in folded if not unicodedata.combining(c))
+    kept = unicodedata.normalize("NFC", re.sub(r"['’`´]", "", kept))
+    return " ".join(re.sub(r"[^\w]+|_", " ", kept).split())
+
+
+def _alternatives(text: str) -> list[str]:
+    phrases = (plain(p) for line in text.strip().splitlines() for p in line.split("|"))
+    return sorted({p for p in phrases if p}, key=lambda p: (-len(p), p))
+
+
+@lru_cache(maxsize=1)
+def _small_talk() -> re.Pattern[str]:
+    either = "|".join(map(re.escape, _alternatives(PHRASES)))
+    fillers = "|".join(sorted(set(FILLERS.split())))
+    return re.compile(rf"(?:(?:{fillers}) )*(?:{either})(?: (?:{either}|(?:{fillers})))*")
+
+
+def is_small_talk(prompt: str, answered_question: bool) -> bool:
+    """Whether `prompt` is nothing but greeting, thanks, praise or farewell.
+
+    `answered_question`: what was said before it ended with a question, so that a "great" may be a
+    yes to doing something.
+    """
+    if len(prompt) > _LONG:
+        return False
+    said = plain(prompt)
+    if not said:  # an emoji, a row of dots
+        return bool(prompt.strip()) and not answered_question
+    if _small_talk().fullmatch(said) is None:
+        return False
+    return not (answered_question and ASSENT.intersection(said.split()))
+
+
+_THAT = r"(?:that|it|this|those|these|them|your (?:last |previous )?(?:answer|reply|response|text)"
+_THAT += r"|the (?:above|last (?:answer|reply|part|sentence|one)|answer|result|summary)"
+_THAT += (
+    r"|what you (?:just )?(?:said|wrote|told me)|(?:this|our|the) (?:conversation|chat|discussion))"
+)
+_POLITE = r"(?:(?:please|can you|could you|would you|will you|now|and|ok|so|hm+|sorry) )*"
+_AGAIN = r"(?: (?:again|for me|please|once more|one more time|briefly|in short))*"
+_HOW = (
+    r"(?: (?:in (?:one|two|three|a few|fewer|other|simpler|plain|simple|your own) ?\w*(?: \w+)?"
+    r"|in (?:english|german|french|spanish|italian|portuguese|dutch|chinese|japanese|polish"
+    r"|russian)"
+    r"|to (?:english|german|french|spanish|italian|portuguese|dutch|chinese|japanese|polish"
+    r"|russian)"
+    r"|into (?:english|german|french|spanish|italian|portuguese|dutch|chinese|japanese|polish"
+    r"|russian)"
+    r"|more (?:simply|slowly|briefly|clearly|politely|formally)|shorter|simpler|as (?:a"
+    r"|one) \w+(?: \w+)?"
+    r"|like i am five|like im five))*"
+)
+_ABOUT_SAID = re.compile(
+    "|".join(
+        (
+            rf"{_POLITE}(?:repeat|rephrase|summari[sz]e|shorten|simplify|explain|translate|reword"
+            rf"|paraphrase|rewrite|say|recap) {_THAT}{_HOW}{_AGAIN}",
+            rf"{_POLITE}make (?:it|that|this) (?:shorter|simpler|longer|clearer|more \w+){_AGAIN}",
+            r"(?:a bit |much |even )?(?:shorter|simpler|in short|tldr)(?: please)?",
+            r"what did (?:i|you|we) (?:just )?(?:say|ask|tell|mention|write|talk about|discuss"
+            r"|mean)"
+            r"(?: (?:just now|before|earlier|first|last|you|me|about it|by that|to you|so far))*",
+            r"what have (?:i|you|we) (?:just )?(?:said|asked|told|talked about"
+            r"|discussed)(?: so far)?",
+            r"what (?:was|is|were) (?:my|your|the) (?:very )?(?:first|last|previous|second"
+            r"|earlier) "
+            r"(?:question|message|prompt|answer|reply|request)s?(?: to you)?",
+            r"(?:do you (?:still )?remember|can you recall) (?:my name|what i (?:said|told you"
+            r"|asked))",
+            r"what(?: i|)s my name(?: again)?|what is my name(?: again)?",
+            r"(?:what do you mean|what does that mean|why is that|why|how so|how come|really"
+            r"|are you sure)"
+            r"(?: by that)?",
+            r"was (?:habe ich|hast du|haben wir) (?:gerade |eben |vorhin |zuletzt )?(?:gesagt"
+            r"|gefragt"
+            r"|geschrieben|besprochen)",
+            r"(?:bitte )?(?:wiederhole|fass|ubersetze|erklare|kurze) (?:das|es|dies)(?: \w+){0,4}",
+            r"qu est ce que (?:j ai|tu as) (?:dit|demande)",
+            r"que (?:dije|dijiste|pregunte)(?: antes)?",
+        )
+    )
+)
+_MADE = re.compile(
+    r"(?:please )?(?:can you |could you )?(?:(?:tell|give) me (?:a|an|another|some) (?:\w+ )?"
+    r"(?:joke|riddle|story|fun fact|fact|poem|quote|tip|tips|idea|ideas|recipe|pun|names)"
+    r"|(?:write|compose|make up|invent)(?: me)? (?:a|an|some|another) (?:\w+ ){0,2}(?:poem|haiku"
+    r"|limerick|story|joke|song|rhyme|riddle|sonnet|toast|slogan|essay|verse)"
+    r"|(?:erzahl|schreib|dichte)e? (?:mir |uns )?(?:eine?n? )(?:\w+ ){0,2}(?:witz|gedicht"
+    r"|geschichte"
+    r"|haiku|ratsel))\b"
+)
+_KNOWN = re.compile(
+    "|".join(
+        (
+            r"(?:what|whats) (?:is |are |was |were )?(?:a |an |the )?(?:capital|meaning|definition"
+            r"|difference|opposite|plural|synonyms?|antonyms?|purpose of life|chemical|boiling"
+            r"|speed of"
+            r"|population|currency|official language|largest|smallest|highest|tallest|longest"
+            r"|deepest"
+            r"|square root|formula|symbol|atomic|name for)\b",
+            r"(?:who|which \w+) (?:was|were|wrote|painted|invented|discovered|composed|built"
+            r"|founded"
+            r"|directed|sang|won|said)\b",
+            r"(?:please )?(?:can you |could you )?(?:explain|define)(?: to me| me)?\b",
+            r"what does (?:the )?(?:word |term |phrase |acronym )?.{1,40} (?:mean|stand for)\b",
+            r"(?:what|whats) (?:is|are|s) (?:a|an)\b",
+            r"(?:why|how) (?:is|are|do|does|did|was|were) (?:the |a |an )?\w+(?: \w+){0,6}$",
+            r"how (?:many|much|far|long|old|tall|big|high|fast) (?!.*\b(?:file|i|we|my)\b)",
+            r"(?:please )?(?:translate|say|how do you say)\b.{1,80}\b(?:in|to|into) (?:english"
+            r"|german"
+            r"|french|spanish|italian|portuguese|dutch|chinese|japanese|polish|russian|latin)",
+            r"(?:name|list) (?:a|an|some|two|three|four|five|\d+) (?:\w+ ){0,2}(?:that|of|which"
+            r"|with"
+            r"|countries|planets|animals|colou?rs|fruits?|cities|languages|books|movies|films)\b",
+            r"(?:was|wer|warum|wie|wo) (?:ist|sind|war|waren|schrieb|hat|heisst|bedeutet)"
+            r"(?: \w+){1,6}$",
+            r"erklare? (?:mir )?(?:einen?|was|den|die|das)\b",
+            r"(?:quelle est la|quel est le) (?:capitale|difference|sens|plus)\b",
+            r"(?:cual es la|cual es el) (?:capital|diferencia|significado|mas)\b",
+        )
+    )
+)
+# What makes a question one about here and now, which no general knowledge answers.
+_LOCAL = re.compile(
+    r"\b(?:my|mine|our|ours|us|here|these|todays?|tonight|tomorrows?|yesterdays?|now|currently"
+    r"|current"
+    r"|latest|recent|recently|newest|right now|at the moment|this (?:week|month|year|morning"
+    r"|evening"
+    r"|afternoon|repo\w*|project|folder|file|machine|computer|server|directory|code\w*|branch|page)"
+    r"|mein\w*|unser\w*|heute|morgen|gestern|jetzt|aktuell\w*|hier|mon|ma|mes|notre|aujourdhui"
+    r"|demain|hier|maintenant|ici|mi|mis|nuestr\w+|hoy|manana|ayer|ahora|aqui)\b"
+)
+_DATA = re.compile(
+    r"https?://|\w[\\/]\w|[\\/]\w|\b\w+\.\w{1,5}\b(?!\.? *$)|#\d|@\w|[{}<>|=`]|\d{4,}"
+)
+_CONTINUES = re.compile(
+    r"(?:and|but|or|also|then|next|now|ok|okay|yes|yep|yeah|sure|no|so|plus|again|same|ja|und|aber"
+    r"|auch|dann|nochmal|oui|et|aussi|si|y|tambien|e|anche)\b|(?:what|how) about\b|go (?:ahead"
+    r"|on)\b"
+    r"|do (?:it|that|so)\b|please do\b|try (?:again|it|that)\b|(?:the )?(?:first|second|third|last"
+    r"|other|next|previous) (?:one|two|ones)?\b|instead\b|was ist mit\b|wie ist es mit\b|mach\b"
+)
+_POINTS = re.compile(
+    r"\b(?:it|its|them|they|their|that|those|these|this|one|ones|there|then|he|she|his|her|same"
+    r"|each"
+    r"|both|das|dies\w*|davon|dort|damit|ihn|ihm|sie|ca|cela|celui|eso|esto|ese|ella)\b"
+)
+_FEW = 8  # words of a prompt that leans on what was said before it
+
+
+def is_about_said(prompt: str) -> bool:
+    """Whether the prompt asks only about what was said in the conversation, or to say it anew."""
+    return len(prompt) <= _LONG and _ABOUT_SAID.fullmatch(plain(prompt)) is not None
+
+
+def is_known(prompt: str) -> str | None:
+    """What of the prompt may still name a tool, if it has the form of what a model answers out of
+    itself: general knowledge, a joke, a poem, a translation; None if it has not, or points at what
+    is here or now."""
+    said = plain(prompt)
+    if len(prompt) > _LONG or _LOCAL.search(said) or _DATA.search(prompt):
+        return None
+    if made := _MADE.match(said):
+        return said[made.end() :]
+    return said if _KNOWN.match(said) else None
+
+
+def is_continuation(prompt: str) -> bool:
+    """Whether the prompt is short and leans on what was said before it."""
+    said = plain(prompt)
+    if not said or len(said.split()) > _FEW:
+        return False
+    return bool(_CONTINUES.match(said) or _POINTS.search(said) or len(said.split()) <= 2)
+
+
+def asks(text: str) -> bool:
+    """Whether a text ends with a question or an offer."""
+    lines = text.strip().splitlines()
+    last = lines[-1].casefold() if lines else ""
+    return any(mark in last for mark in ("?", "？", "let me know", "would you like"))

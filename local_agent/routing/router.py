@@ -1,0 +1,184 @@
+"""The router: by words where they are clear, by the model where they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages.ai import UsageMetadata
+
+from agent_core.toolset import Choice, Quiet, ToolSet, toolset_in
+from context import text_of
+
+from . import manner
+from .index import Match
+from .question import RouterModel, ask
+from .routes import ALL, GENERAL
+from .shelf import Shelf
+from .words import words
+
+CLEAR = 1.9  # score of a match that says what is wanted: a rare word in a tool's description
+KEPT = 0.75  # of the best route's score: with that much the thread's own route is kept
+_MORE = 0.2  # what further tools of a route that fit add to the score of its best
+_BY_WORDS = ("auto", "words")
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the words of a prompt say: that no tool is needed, which route is, or nothing clear."""
+
+    kind: Literal["quiet", "tools", "unclear"]
+    route: str = ""
+    quiet: Quiet = ""
+    matches: Sequence[Match] = field(default=())
+
+
+@dataclass(slots=True)
+class Router:
+    """Chooses a turn's route and its tools.
+
+    `fixed` (from --route or /route) wins. While all tools fit a prompt it has them all, and the
+    words only say whether one is needed. Mode "off" never says that none is; "words" asks no model
+    and lets tools be where nothing is clear; "model" asks for every prompt.
+    """
+
+    shelf: Shelf
+    model: RouterModel
+    mode: str = "auto"
+    fixed: str = ""
+
+    async def __call__(self, messages: Sequence[AnyMessage], values: Mapping[str, Any]) -> Choice:
+        shelf, descriptions = self.shelf, self.shelf.routes.descriptions
+        if self.fixed:
+            return Choice(self.fixed, self._fixed_set(messages, values))
+        if not descriptions or self.mode == "off":
+            matches = shelf.index.search(words(_newest(messages)))
+            return Choice(ALL, shelf.set_for(ALL, matches, values))
+        verdict = self.judge(messages, values)
+        usage: UsageMetadata | None = None
+        if self._must_ask(verdict):
+            name, usage = await ask(self.model, descriptions, messages)
+            if name == GENERAL:
+                verdict = Verdict("quiet", quiet="likely")
+            elif name:
+                verdict = Verdict("tools", name, matches=verdict.matches)
+        return self._choice(verdict, values, usage)
+
+    def _must_ask(self, verdict: Verdict) -> bool:
+        if self.mode == "model":
+            return True
+        return self.mode == "auto" and verdict.kind == "unclear" and not self.shelf.is_whole
+
+    def _fixed_set(self, messages: Sequence[AnyMessage], values: Mapping[str, Any]) -> ToolSet:
+        matches = self.shelf.index.search(words(_newest(messages)))
+        return self.shelf.set_for(self.fixed, matches, values, reach=self.fixed)
+
+    def _choice(
+        self, verdict: Verdict, values: Mapping[str, Any], usage: UsageMetadata | None
+    ) -> Choice:
+        if verdict.kind == "quiet":
+            # Tools that are in the prompt stay, so that it begins as before. Where none are yet,
+            # the first answer comes soon, and they are read when they are needed: once either way.
+            kept = toolset_in(values) if self.shelf.names(values) else {"route": GENERAL}
+            return Choice(GENERAL, kept, verdict.quiet, usage)
+        route = verdict.route or _route_before(values, ALL)
+        if route not in self.shelf.routes.tools or route == GENERAL:
+            route = ALL
+        if verdict.kind == "unclear" and self.shelf.names(values) and not self.shelf.is_whole:
+            return Choice(route, toolset_in(values), "", usage)
+        toolset = self.shelf.set_for(route, verdict.matches, values)
+        return Choice(ALL if self.shelf.is_whole else route, toolset, "", usage)
+
+    # -- what the words say -----------------------------------------------------------------------
+
+    def judge(self, messages: Sequence[AnyMessage], values: Mapping[str, Any]) -> Verdict:
+        """What the newest prompt says by its words alone."""
+        prompt, answer = _newest(messages), _answer_before(messages)
+        if manner.is_small_talk(prompt, manner.asks(answer)):
+            return Verdict("quiet", quiet="sure")
+        matches = self.shelf.index.search(words(prompt))
+        is_named = bool(matches and matches[0].named)
+        if answer and manner.is_about_said(prompt) and not is_named:
+            return Verdict("quiet", quiet="likely")
+        is_clear = bool(matches and (is_named or matches[0].score >= CLEAR))
+        rest = manner.is_known(prompt)
+        if rest is not None:
+            touched = self.shelf.index.search(words(rest))
+            if not touched or not (touched[0].named or touched[0].score >= CLEAR):
+                return Verdict("quiet", quiet="likely")
+            return Verdict("unclear", self._best(matches, values), matches=matches)
+        if is_clear:
+            return Verdict("tools", self._best(matches, values), matches=matches)
+        if answer and manner.is_continuation(prompt):
+            return self._continued(messages, values)
+        return Verdict("unclear", matches=matches)
+
+    def _continued(self, messages: Sequence[AnyMessage], values: Mapping[str, Any]) -> Verdict:
+        """A prompt that leans on the turn before it: as that one was."""
+        route = _route_before(values, "")
+        if route == GENERAL:
+            return Verdict("quiet", quiet="likely")
+        matches = self.shelf.index.search(words(_prompt_before(messages)))
+        return Verdict("tools", route, matches=matches)
+
+    def _best(self, matches: Sequence[Match], values: Mapping[str, Any]) -> str:
+        """The route whose tools fit best; the thread's own one where it fits nearly as well."""
+        scores: dict[str, float] = {}
+        for match in matches:  # best first
+            for route in self.shelf.routes_with[match.name]:
+                first = route not in scores
+                scores[route] = scores.get(route, 0.0) + match.score * (1.0 if first else _MORE)
+        if not scores:
+            return ALL
+        best = max(scores, key=lambda route: scores[route])
+        own = _route_before(values, "")
+        return own if scores.get(own, 0.0) >= scores[best] * KEPT else best
+
+    # -- in the middle of a turn ------------------------------------------------------------------
+
+    def with_tools(self, messages: Sequence[AnyMessage], values: Mapping[str, Any]) -> Choice:
+        """The choice for a turn that turned out to need a tool."""
+        matches = self.shelf.index.search(words(_newest(messages)))
+        route = self._best(matches, values) if matches else ""
+        return self._choice(Verdict("tools", route, matches=matches), values, None)
+
+    def find(self, query: str) -> tuple[str, Sequence[str]]:
+        """What `find_tools` says to a query, and the names of what it found."""
+        return self.shelf.find(query)
+
+    def widen(self, values: Mapping[str, Any], names: Sequence[str]) -> ToolSet:
+        """The thread's set with `names` in it."""
+        return self.shelf.widen(values, names)
+
+    def settle(self, values: Mapping[str, Any]) -> ToolSet:
+        """The thread's set in the size it may have for long."""
+        return self.shelf.settle(values)
+
+
+def _newest(messages: Sequence[AnyMessage]) -> str:
+    return next((text_of(m.content) for m in reversed(messages) if _is_prompt(m)), "")
+
+
+def _prompt_before(messages: Sequence[AnyMessage]) -> str:
+    prompts = (text_of(m.content) for m in reversed(messages) if _is_prompt(m))
+    next(prompts, "")
+    return next(prompts, "")
+
+
+def _answer_before(messages: Sequence[AnyMessage]) -> str:
+    """The answer of the turn before; empty where there is none."""
+    for message in reversed(messages):
+        if isinstance(message, AIMessage) and not message.tool_calls:
+            return text_of(message.content)
+    return ""
+
+
+def _is_prompt(message: AnyMessage) -> bool:
+    return isinstance(message, HumanMessage)
+
+
+def _route_before(values: Mapping[str, Any], default: str) -> str:
+    """The route of the turn before, which the state still has."""
+    return str(values.get("route") or default)
