@@ -157,11 +157,11 @@ def _turn(row: Mapping[str, Any], check: _Check) -> Turn:
     route = row.get("route")
     if not isinstance(route, str | None):
         raise ConfigError(f"{check.place}: route must be a name.")
-    others = check.list(row, "other_calls")
+    others = check.listed(row, "other_calls")
     return Turn(
         prompt,
         category,
-        tuple(_wanted(calls, check) for calls in [check.list(row, "calls"), *others]),
+        tuple(_wanted(calls, check) for calls in [check.listed(row, "calls"), *others]),
         approve is True,
         approve if isinstance(approve, str) else "",
         check.labels(row, "answer"),
@@ -198,26 +198,26 @@ class _Check:
             hint = f"Known: {', '.join(sorted(known))}."
             raise ConfigError(f"{self.place} has an unknown key '{unknown[0]}'.", hint)
 
-    def list(self, table: Mapping[str, Any], key: str) -> list[Any]:
+    def listed(self, table: Mapping[str, Any], key: str) -> list[Any]:
         value = table.get(key, [])
         if not isinstance(value, list):
             raise ConfigError(f"{self.place}: {key} must be a list.")
         return value
 
     def rows(self, table: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
-        rows = self.list(table, key)
+        rows = self.listed(table, key)
         if not all(isinstance(row, dict) for row in rows):
             raise ConfigError(f"{self.place}: {key} must be tables.")
         return rows
 
     def texts(self, table: Mapping[str, Any], key: str) -> list[str]:
-        texts = self.list(table, key)
+        texts = self.listed(table, key)
         if not all(isinstance(text, str) for text in texts):
             raise ConfigError(f"{self.place}: {key} must be a list of texts.")
         return texts
 
     def labels(self, table: Mapping[str, Any], key: str) -> tuple[Any, ...]:
-        for label in (labels := self.list(table, key)):
+        for label in (labels := self.listed(table, key)):
             if not isinstance(label, str | dict):
                 raise ConfigError(f"{self.place}: {key} must be a list of texts and tables.")
             if wrong := problem(label):

@@ -8,7 +8,7 @@ from typing import Any
 
 from .cases import Turn, Wanted
 from .claims import claims_done
-from .matching import is_optional, matches, said
+from .matching import fields_match, matches, said
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +88,8 @@ def _fits(wanted: Wanted, made: Made, schemas: Schemas, free: Sequence[str]) -> 
     """Whether a call is the wanted one: every labelled argument, and no other but a default."""
     if wanted.tool != made.tool:
         return False
-    for name, label in wanted.args.items():
-        if name not in made.args:
-            if not is_optional(label):
-                return False
-        elif not matches(label, made.args[name]):
-            return False
+    if not fields_match(wanted.args, made.args):
+        return False
     properties = schemas.get(made.tool, {}).get("properties") or {}
     for name in set(made.args) - set(wanted.args) - set(free):
         default = properties.get(name, {}).get("default", None)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-RULES = ("any", "contains", "exact", "number", "one_of", "regex", "set")
+RULES = ("any", "contains", "exact", "fields", "number", "one_of", "regex", "set")
 OPTIONAL = "optional"  # beside a rule: the argument may be left out
 
 
@@ -14,8 +14,10 @@ def problem(label: Any) -> str:
     """What is wrong with a label, in words that complete "it"; empty if nothing is."""
     if isinstance(label, list):
         return next(filter(None, map(problem, label)), "")
-    if not isinstance(label, Mapping):
-        return ""
+    return _problem_of_rule(label) if isinstance(label, Mapping) else ""
+
+
+def _problem_of_rule(label: Mapping[str, Any]) -> str:
     rules = set(label) - {OPTIONAL}
     if len(rules) != 1 or not rules <= set(RULES):
         return f"must have one of {', '.join(RULES)}"
@@ -25,6 +27,10 @@ def problem(label: Any) -> str:
         return f"must have a text behind {rule}"
     if rule in ("one_of", "set") and not isinstance(given, list):
         return f"must have a list behind {rule}"
+    if rule == "fields":
+        if not isinstance(given, Mapping):
+            return "must have a table behind fields"
+        return next(filter(None, map(problem, given.values())), "")
     if rule == "number" and not _is_number(given):
         return "must have a number behind number"
     if rule == "regex":
@@ -51,10 +57,10 @@ def matches(label: Any, value: Any) -> bool:
     if isinstance(label, str) and isinstance(value, str):
         return _plain(label) == _plain(value)
     if _is_number(label) and _is_number(value):
-        return abs(label - value) < 1e-6
+        return bool(abs(label - value) < 1e-6)
     if isinstance(label, list) and isinstance(value, list):
         return len(label) == len(value) and all(map(matches, label, value))
-    return type(label) is type(value) and label == value
+    return type(label) is type(value) and bool(label == value)
 
 
 def _by_rule(label: Mapping[str, Any], value: Any) -> bool:
@@ -70,9 +76,19 @@ def _by_rule(label: Mapping[str, Any], value: Any) -> bool:
             return isinstance(value, list) and _same_items(given, value)
         case "number":
             return _is_number(value) and bool(abs(given - value) < 1e-6)
+        case "fields":
+            return isinstance(value, Mapping) and fields_match(given, value)
         case "exact":
-            return type(given) is type(value) and given == value
+            return type(given) is type(value) and bool(given == value)
     return True
+
+
+def fields_match(labels: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
+    """Whether each labelled value is there and right, or may be left out and is."""
+    return all(
+        matches(label, values[name]) if name in values else is_optional(label)
+        for name, label in labels.items()
+    )
 
 
 def _same_items(labels: list[Any], values: list[Any]) -> bool:

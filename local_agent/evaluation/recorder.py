@@ -169,7 +169,7 @@ def _handler(recorder: Recorder) -> type[BaseHTTPRequestHandler]:
             if not self.path.endswith(CHAT):
                 self._answer(Answer(404, "application/json", b'{"error": "no such path"}'))
                 return
-            self._answer(recorder.chat(self.path, data, self.headers))
+            self._answer(recorder.chat(self.path, data, dict(self.headers.items())))
 
         def _answer(self, answer: Answer) -> None:
             try:

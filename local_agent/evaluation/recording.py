@@ -71,13 +71,15 @@ class Recording:
     """The replies of one server, in memory and, where it has a `path`, in a file of lines of JSON.
 
     The first line says of which server, each further one is a reply, written as soon as it came;
-    what a kill left of a line is dropped. A file that ends with .gz is only read.
+    what a kill left of a line is dropped. A file that ends with .gz is only read. With a `folder`
+    instead of a path, each server has a file of its own there.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
+    def __init__(self, path: Path | None = None, *, folder: Path | None = None) -> None:
         self.about: dict[str, Answer] = {}
         self.server = ""
         self._path = path
+        self._folder = folder
         self._answers: dict[str, Answer] = {}
 
     def __len__(self) -> int:
@@ -98,6 +100,8 @@ class Recording:
         None: there is no server, and the file must be there. Raises UsageError for a file that is
         no recording, ConfigError for one of another server.
         """
+        if self._folder is not None and about is not None:
+            self._path = self._folder / f"{fingerprint(about)[:16]}.jsonl"
         kept = list(self._lines())
         if about is None and not kept:
             raise UsageError(f"There is no recording {self._path}.", "Make it with --record.")

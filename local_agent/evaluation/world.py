@@ -18,13 +18,24 @@ SCRIPT = Path(__file__).with_name("world_server.py")
 
 def check_world(path: Path) -> str:
     """The name of the server in the file. Raises ConfigError, one line, for a file that is none."""
-    world = read_toml(path)
+    world = read_json(path) if path.suffix == ".json" else read_toml(path)
     name, tools = world.get("name"), world.get("tool")
     if not isinstance(name, str) or not name or not isinstance(tools, list) or not tools:
         raise ConfigError(f"{path} is no server: it needs a name and [[tool]] tables.")
     for tool in tools:
         _check_tool(path, tool)
     return name
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file. Raises ConfigError."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as exc:
+        raise ConfigError(f"{path} cannot be read as JSON.") from exc
+    if not isinstance(value, dict):
+        raise ConfigError(f"{path} has no JSON object.")
+    return value
 
 
 def _check_tool(path: Path, tool: Any) -> None:

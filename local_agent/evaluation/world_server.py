@@ -1,5 +1,6 @@
 """An MCP server over stdio whose tools and results stand in a TOML file; run as a script.
 
+JSON of the same shape is read too, where the file is named so.
 Keeps nothing: a call has the same result whatever was called before.
 """
 
@@ -25,7 +26,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 def load(path: str) -> Table:
     """The file, with the schema of each tool read."""
     with open(path, "rb") as file:  # noqa: PTH123 - pathlib doubles the start time
-        world = tomllib.load(file)
+        world: Table = json.load(file) if path.endswith(".json") else tomllib.load(file)
     for tool in world.get("tool", []):
         tool["schema"] = json.loads(tool["schema"])
     return world
