@@ -17,7 +17,7 @@ from local_agent.config import Settings, user_folders, visible
 from local_agent.errors import ConfigError
 
 # Of the shipped mcp_servers.toml, line ends as LF (see config.content_hash: Windows checkouts).
-SAMPLE_SHA256 = "f4b20c898a31b1ee8709f78a37a142d065de8efaecebb49c14072a8fd2705d2d"
+SAMPLE_SHA256 = "217fac156c1a98e2bdcccf583014f5c5e727bebeb3f577a47f1398686525ddc2"
 _KEPT = 20  # contents of one path that stay trusted, so that changing branches does not ask anew
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import secrets
+import shlex
 import sys
 import tempfile
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +29,7 @@ from local_agent.errors import UsageError
 from local_agent.ui.sanitize import safe_write, visible
 
 if TYPE_CHECKING:
-    from local_agent.config import Settings
+    from local_agent.config import ModelSettings, Settings
     from local_agent.evaluation.cases import Case
     from local_agent.evaluation.results import Run
 
@@ -56,6 +58,11 @@ class Wish:
     results: tuple[str, ...]
     report: str | None
     as_json: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the configurations."""
+        return tuple(filter(None, (name.strip() for name in self.configurations.split(","))))
 
 
 @click.command("eval")
@@ -97,18 +104,15 @@ def evaluate(
     """
     wish = Wish(**given)
     _check(wish)
-    from local_agent.cli.loading import import_stack
-
     if wish.results:
         from local_agent.evaluation.results import read_run
 
         _show(wish, [read_run(Path(path)) for path in wish.results])
         return
     settings = trusted_settings(flags_of(ctx, config=config, model=model, base_url=base_url))
-    import_stack()
     with ExitStack() as stack:
         cases = _cases(wish, stack)
-        run = _run(wish, settings, cases, stack)
+        run = asyncio.run(_run(wish, settings, cases))
     if run is not None:
         _show(wish, [run])
 
@@ -132,8 +136,10 @@ def _cases(wish: Wish, stack: ExitStack) -> list[Case]:
     from fnmatch import fnmatchcase
 
     from local_agent.evaluation.bfcl import bfcl_cases, data_folder
-    from local_agent.evaluation.cases import read_cases
-    from local_agent.evaluation.runner import in_order
+    from local_agent.evaluation.cases import in_order, read_cases
+    from local_agent.evaluation.configurations import configurations_of
+
+    configurations_of(wish.names)
 
     if wish.bfcl:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="agent-eval-"))
@@ -160,25 +166,49 @@ def _default_files() -> list[Path]:
     raise UsageError("There is no folder evals here.", "Name files of cases: agent eval FILE...")
 
 
-def _run(wish: Wish, settings: Settings, cases: list[Case], stack: ExitStack) -> Run | None:
-    from local_agent.evaluation.evaluate import Plan, date_of_today, default_folder, run_plan
+async def _run(wish: Wish, settings: Settings, cases: list[Case]) -> Run | None:
+    from local_agent.cli.loading import import_stack
+    from local_agent.evaluation.plan import Plan, date_of_today, default_folder
     from local_agent.evaluation.recorder import Recorder
     from local_agent.evaluation.recording import Recording
 
     path = wish.replay or wish.record
     recording = Recording(Path(path)) if path else Recording(folder=default_folder())
-    recorder = stack.enter_context(Recorder(recording, None if wish.replay else settings.model))
-    names = tuple(name.strip() for name in wish.configurations.split(",") if name.strip())
-    plan = Plan(names, wish.reply_tokens, wish.max_steps, wish.label, _command(), date_of_today())
-    _say(plan.estimate(cases, recording))
-    if wish.estimate:
-        return None
-    return asyncio.run(run_plan(plan, cases, settings, recorder, _say))
+    plan = Plan(
+        wish.names, wish.reply_tokens, wish.max_steps, wish.label, _command(), date_of_today()
+    )
+    async with AsyncExitStack() as stack:
+        model = None if wish.replay else await _served(settings, stack)
+        recorder = stack.enter_context(Recorder(recording, model))
+        _say(plan.estimate(cases, recording))
+        if wish.estimate:
+            return None
+        import_stack()
+        from local_agent.evaluation.evaluate import run_plan
+
+        return await run_plan(plan, cases, settings, recorder, _say)
+
+
+async def _served(settings: Settings, stack: AsyncExitStack) -> ModelSettings:
+    """The model server; the embedded one is started where it is asked for."""
+    model = settings.model
+    if model.name != "embedded":
+        return model
+    from local_agent.embedded import resolve_embedded, start_embedded
+
+    weights, key = resolve_embedded(model), secrets.token_urlsafe()
+    server = start_embedded(
+        weights,
+        context_length=model.context_length,
+        log_dir=None,
+        on_progress=_say,
+        api_key=key,
+    )
+    base_url = await stack.enter_async_context(server)
+    return replace(model, base_url=base_url, name="", api_key=key)
 
 
 def _command() -> str:
-    import shlex
-
     return shlex.join(["agent", *sys.argv[1:]])
 
 

@@ -48,7 +48,7 @@ def bfcl_cases(folder: Path, count: int, servers: Path) -> list[Case]:
     """
     cases = []
     for category, name in CATEGORIES.items():
-        file = next(iter(sorted(folder.glob(f"BFCL_v*_{name}.json"))), None)
+        file = next(iter(sorted(folder.glob(f"BFCL_v[0-9]_{name}.json"))), None)
         if file is None:
             raise UsageError(f"{folder} has no BFCL_v4_{name}.json.", _HINT)
         answers = {}

@@ -101,6 +101,13 @@ def read_cases(paths: Iterable[Path]) -> list[Case]:
     return cases
 
 
+def in_order(cases: Sequence[Case]) -> list[Case]:
+    """The cases with those of the same servers, and of the same tools, behind one another: what
+    stands first in a prompt is then read once. A set is best ordered once for all configurations.
+    """
+    return sorted(cases, key=lambda case: (tuple(map(str, case.servers)), case.topic, case.id))
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file. Raises ConfigError with the file in front."""
     try:

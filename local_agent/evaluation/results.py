@@ -7,12 +7,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from local_agent.errors import UsageError
 
-from .runner import TurnResult
 from .summary import Cost, Line, Row, costs_of, lines_of
+
+if TYPE_CHECKING:
+    from .runner import TurnResult
 
 SCHEMA_VERSION = 1
 COUNTED = tuple(item.name for item in dataclasses.fields(Row) if item.name != "details")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any
+from typing import Any, Protocol
 
 from local_agent.app import App, open_app
 from local_agent.config import Settings
@@ -16,6 +16,7 @@ from local_agent.events import (
     ApprovalRequested,
     Decision,
     Event,
+    Notice,
     ToolStarted,
     TurnFinished,
 )
@@ -30,7 +31,13 @@ from .world import specs_of
 ROUTER = "route"  # the name of the schema that the router holds the model to
 MOST_APPROVALS = 6  # questions of one turn; a model that asks on is stopped
 
-Progress = Callable[["TurnResult"], None]
+
+class Progress(Protocol):
+    """Is told of each result, and of what the program would say to its user."""
+
+    def __call__(self, result: TurnResult) -> None: ...
+
+    def notice(self, text: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +89,12 @@ async def run_cases(
         routes = () if together[0].servers else settings.routes
         async with open_app(replace(settings, servers=specs, routes=routes), _silent) as app:
             _check_servers(app)
+            await app.model.connect()  # before the first prompt: its tools need the context length
             for case in together:
-                async for result in _run_case(configuration.name, case, app, recorder):
+                async for result in _run_case(configuration.name, case, app, recorder, progress):
                     results.append(result)
                     progress(result)
     return results
-
-
-def in_order(cases: Sequence[Case]) -> list[Case]:
-    """The cases with those of the same servers, and of the same tools, behind one another: what
-    stands first in a prompt is then read once. A set is best ordered once for all configurations.
-    """
-    return sorted(cases, key=lambda case: (tuple(map(str, case.servers)), case.topic, case.id))
 
 
 def _silent(text: str, level: str) -> None:
@@ -107,7 +108,7 @@ def _check_servers(app: App) -> None:
 
 
 async def _run_case(
-    configuration: str, case: Case, app: App, recorder: Recorder
+    configuration: str, case: Case, app: App, recorder: Recorder, progress: Progress
 ) -> AsyncIterator[TurnResult]:
     names = {tool.name: f"{tool.server}/{tool.original}" for tool in app.servers.tools}
     schemas = {f"{tool.server}/{tool.original}": tool.schema for tool in app.servers.tools}
@@ -116,7 +117,7 @@ async def _run_case(
     async with app.session(case.id) as session:
         for number, turn in enumerate(case.turns, 1):
             recorder.take()
-            watch = _Watch(turn, reads, is_synthetic=bool(case.servers))
+            watch = _Watch(turn, reads, bool(case.servers), progress)
             finished = await watch.run(session)
             recorder.check()
             exchanges = recorder.take()
@@ -193,6 +194,7 @@ class _Watch:
     turn: Turn
     reads: set[str]
     is_synthetic: bool
+    progress: Progress
     calls: dict[str, Made] = field(default_factory=dict)
     is_stopped: bool = False
 
@@ -220,6 +222,8 @@ class _Watch:
                     for call in event.calls:
                         self._note(call.call_id, call.server, call.tool, call.args)
                     return event
+                elif isinstance(event, Notice):
+                    self.progress.notice(event.text)
                 elif isinstance(event, TurnFinished):
                     return event
         raise RuntimeError("a turn without an end")
