@@ -340,10 +340,12 @@ def build_graph(
     limits: Limits | None = None,
     ledger: Ledger | None = None,
     checkpointer: BaseCheckpointSaver[str] | None = None,
+    asks_again: bool = True,
     state: type[Any] = State,
 ) -> CompiledStateGraph[Any, None, Any, Any]:
     """The compiled agent. `routes` maps each route's name to the names of its tools.
 
+    `asks_again`: arguments that were wrong twice are asked for again, held to the schema.
     `state` is for another way to store the same values: a benchmark compares two.
     """
     composer = Composer(window, system_prompt, limits or Limits(), [tool.name for tool in tools])
@@ -357,7 +359,7 @@ def build_graph(
         tools=by_name,
         steering=Steering(route, composer, by_name, routes),
         policy=policy,
-        hearer=Hearer(asker, repair),
+        hearer=Hearer(asker, repair, asks_again),
         journal=journal,
         seal=seal,
     )

@@ -34,10 +34,14 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Hearer:
-    """Makes of replies what is stored of them."""
+    """Makes of replies what is stored of them.
+
+    `asks_again`: a call that went wrong twice is asked for held to its schema.
+    """
 
     asker: Asker
     repair: Repair
+    asks_again: bool = True
 
     async def hear(
         self,
@@ -57,7 +61,7 @@ class Hearer:
         heard, unshown = repaired(reply, self.repair, known, messages, last=last)
         emit_text(unshown)
         tool = None if last else worth_asking_again(heard, known.all, current_turn(messages))
-        if tool is None:
+        if tool is None or not self.asks_again:
             return heard
         given = await self.asker.arguments(values, tools, tool)
         if given is None or not text_of(given.content).strip():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +13,21 @@ from langgraph.graph.state import CompiledStateGraph
 
 from agent_core.ledger import Ledger
 from agent_core.maintain import Maintainer
+from agent_core.ports import Repair
 from agent_core.prompt import Composer
 from agent_core.summary import Summariser
 from agent_core.view import Limits
 from agent_graph import build_graph
 from context import Window
 from local_agent.approval import decide
-from local_agent.config import Settings, user_folders
+from local_agent.config import RepairSettings, Settings, user_folders
 from local_agent.errors import StorageError
 from local_agent.foreign import adopt
 from local_agent.late_model import LateModel, Say, connect_chat
 from local_agent.lock import thread_lock
 from local_agent.mcp_client import Servers, open_servers
 from local_agent.memory import Memory, open_memory
-from local_agent.repair import repair
+from local_agent.repair import exact, repair
 from local_agent.routing import Router, Routes, Shelf, check_route, routes_of
 from local_agent.seal import Seal, open_seal
 from local_agent.session import Session
@@ -113,7 +115,8 @@ async def open_app(settings: Settings, say: Say) -> AsyncIterator[App]:
             routes=routes.tools,
             route=router,
             policy=decide,
-            repair=repair,
+            repair=_repair(settings.repair),
+            asks_again=settings.repair.constrained,
             journal=memory.journal,
             seal=_seal(settings, say),
             window=window,
@@ -134,6 +137,13 @@ def limits_of(settings: Settings) -> Limits:
     return Limits(
         max_steps=settings.max_steps, **{k: v for k, v in context.items() if k not in window}
     )
+
+
+def _repair(settings: RepairSettings) -> Repair:
+    """How calls are read, as [repair] says."""
+    if settings.calls == "exact":
+        return exact
+    return partial(repair, text_calls=settings.calls == "all")
 
 
 def _seal(settings: Settings, say: Say) -> Seal:

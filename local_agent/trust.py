@@ -17,7 +17,7 @@ from local_agent.config import Settings, user_folders, visible
 from local_agent.errors import ConfigError
 
 # Of the shipped mcp_servers.toml, line ends as LF (see config.content_hash: Windows checkouts).
-SAMPLE_SHA256 = "68eaad9b308ef4fcc6c3a20a285f72ed90d18421b3326f8e580b36a17b9ca877"
+SAMPLE_SHA256 = "b8c1dfdf72005df9de99281ff9c6ce73d9fc75fcf7d58c07da7f7fbfc9dceebe"
 _KEPT = 20  # contents of one path that stay trusted, so that changing branches does not ask anew
 
 

@@ -103,6 +103,7 @@ async def open_session(
     ledger: Ledger | None = None,
     routes: Mapping[str, Sequence[str]] | None = None,
     route: Any = None,
+    asks_again: bool = True,
 ) -> AsyncIterator[Session]:
     async with open_memory(path, key=memory_key) as memory:
         graph = build_graph(
@@ -119,6 +120,7 @@ async def open_session(
             limits=limits or Limits(max_steps=max_steps),
             ledger=ledger,
             checkpointer=saver(memory),
+            asks_again=asks_again,
         )
         yield Session(
             graph,

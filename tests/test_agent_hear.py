@@ -120,6 +120,18 @@ async def test_arguments_are_asked_for_again_held_to_the_schema(tmp_path: Path) 
     assert not any("response_format" in asked for asked in [*model.asked[:2], model.asked[3]])
 
 
+async def test_arguments_are_not_asked_for_where_that_is_switched_off(tmp_path: Path) -> None:
+    """The model reads what is wrong once more, and no request is held to a schema."""
+    read = tool()
+    bad = [call(("look", {"q": "x", "n": "many"})) for _ in range(2)]
+    model = ScriptedModel([*bad, say("I cannot.")])
+    async with open_session(tmp_path / "m.db", model, [read], asks_again=False) as session:
+        events = await collect(session.send("go"))
+
+    assert (read.ran, events[-1].answer) == ([], "I cannot.")
+    assert not any(asked.get("response_format") for asked in model.asked)
+
+
 async def test_a_write_with_arguments_asked_for_again_is_asked_about(tmp_path: Path) -> None:
     """The question says so, and no rule allows it: not even what was allowed for the thread."""
     write = tool("put", read_only=False)

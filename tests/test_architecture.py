@@ -57,6 +57,7 @@ ARROWS: dict[str, set[str]] = {
     "foreign": {"agent_core", "context", "errors"},
     "interrupted": {"agent_core", "agent_graph", "context", "events"},
     "session": {"agent_core", "agent_graph", "context", "errors", "events", "interrupted"},
+    "evaluation": {"app", "config", "errors", "events", "session"},
     "ui": {"errors", "events"},
 }
 EDGES = {"cli", "http"}

@@ -341,6 +341,9 @@ max_tokens = 4096
 reply_reserve = 512
 [router]
 mode = "off"
+[repair]
+calls = "native"
+constrained = false
 [routes.repo]
 description = "a repository"
 tools = ["git_*"]
@@ -375,6 +378,7 @@ def test_every_key_of_the_file_is_read(load: Loader, here: Path) -> None:
     )
     assert settings.context == ContextSettings("compact", "turn", 3, 10, 4096, 512)
     assert settings.router.mode == "off"
+    assert (settings.repair.calls, settings.repair.constrained) == ("native", False)
     repo, bare = settings.routes
     assert (repo.name, repo.description, repo.tools) == ("repo", "a repository", ("git_*",))
     assert (bare.name, bare.description, bare.tools) == ("bare", "", ())
@@ -445,6 +449,8 @@ def test_unknown_names_are_named_with_the_nearest_known(load: Loader, text: str,
         ('[context]\nstep = "fast"', 'must be "cache" or "turn", not "fast".'),
         ("[context]\nstrategy = []", 'or "all", not a list.'),
         ("[context]\nmax_tokens=512\nreply_reserve=512", "less than max_tokens (512)"),
+        ('[repair]\ncalls = "some"', '"all", "native" or "exact", not "some".'),
+        ("[repair]\nconstrained = 1", "repair.constrained in FILE must be true or false"),
         ('[router]\nmode = "on"', '"auto", "words", "model" or "off", not "on".'),
         ('[routes.a]\ntools = "git_*"', "routes.a.tools in FILE must be a list of strings"),
         ("[routes.a]\ntools = ['x', 1]", "not a list with a whole number in it."),

@@ -31,7 +31,7 @@ from local_agent.environment import prepare_environment
 from local_agent.errors import AgentError, UsageError
 from local_agent.ui.sanitize import discard_output, safe_write, visible
 
-COMMANDS = ("threads", "approvals", "servers", "config", "model", "doctor")
+COMMANDS = ("threads", "approvals", "servers", "config", "model", "eval", "doctor")
 
 
 class Agent(click.Group):

@@ -44,6 +44,7 @@ class Document:
     routes: Mapping[str, Values] = field(default_factory=dict)
     servers: Mapping[str, Values] = field(default_factory=dict)
     memory: Values = field(default_factory=dict)
+    repair: Values = field(default_factory=dict)
 
 
 def _whole(least: int) -> Kind:
@@ -123,6 +124,7 @@ ROUTER: Mapping[str, Kind] = {
     "mode": _choice("auto", "words", "model", "off"),
     "max_tools": _whole(1),
 }
+REPAIR: Mapping[str, Kind] = {"calls": _choice("all", "native", "exact"), "constrained": _FLAG}
 MEMORY: Mapping[str, Kind] = {"key": _TEXT}
 ROUTE: Mapping[str, Kind] = {"description": _TEXT, "tools": _TEXTS}
 SERVER: Mapping[str, Kind] = {
@@ -141,7 +143,7 @@ SERVER: Mapping[str, Kind] = {
     "tool_timeout_sec": _SECONDS,
     "enabled": _FLAG,
 }
-_TABLES = ("model", "context", "router", "routes", "servers", "memory")
+_TABLES = ("model", "context", "router", "routes", "servers", "memory", "repair")
 _TABLES_LATER = frozenset({"approval"})
 
 
@@ -179,6 +181,7 @@ def read_document(path: Path, *, named: bool = True) -> Document:
         routes=check.named("routes", tables["routes"], ROUTE),
         servers=check.named("servers", tables["servers"], SERVER),
         memory=check.table("memory", tables["memory"], MEMORY),
+        repair=check.table("repair", tables["repair"], REPAIR),
     )
 
 

@@ -11,6 +11,7 @@ from local_agent.config.masking import show_url
 
 Transport = Literal["stdio", "http", "sse"]
 RouterMode = Literal["auto", "words", "model", "off"]
+RepairCalls = Literal["all", "native", "exact"]
 OnApproval = Literal["ask", "park", "deny", "allow"]
 # How the configuration file was come by; only "folder" needs a trust of its own.
 Found = Literal["flag", "environment", "folder", "user", "none"]
@@ -99,6 +100,16 @@ class RouterSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RepairSettings:
+    """[repair]. `calls`: "all" reads calls that were written as text and mends those that are
+    slightly wrong, "native" only the second, "exact" neither. `constrained`: the arguments of a
+    call that went wrong twice are asked for once more, held to their schema."""
+
+    calls: RepairCalls = "all"
+    constrained: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class MemorySettings:
     """[memory]. With a `key` what is kept is encrypted by it; empty: it is not."""
 
@@ -149,6 +160,7 @@ class Settings:
     config_path: Path | None
     log_dir: Path
     memory: MemorySettings = field(default_factory=MemorySettings)
+    repair: RepairSettings = field(default_factory=RepairSettings)
     thread: str = DEFAULT_THREAD
     route: str = ""
     max_steps: int = DEFAULT_MAX_STEPS

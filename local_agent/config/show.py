@@ -35,7 +35,7 @@ def secrets_of(settings: Settings) -> tuple[str, ...]:
 def shown(settings: Settings) -> Iterator[Shown]:
     """Yield every setting in the order of the file, then those of this run."""
     secrets = secrets_of(settings)
-    for table in ("model", "context", "router", "memory"):
+    for table in ("model", "context", "router", "repair", "memory"):
         values = getattr(settings, table)
         for item in dataclasses.fields(values):
             value = getattr(values, item.name)

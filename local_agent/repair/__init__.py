@@ -7,7 +7,8 @@ the model reads why and what to do.
 
 from __future__ import annotations
 
+from .exact import exact
 from .reply import DOUBTFUL, RAW, REPAIRED, repair
 from .tools import KnownTool, signature
 
-__all__ = ["DOUBTFUL", "RAW", "REPAIRED", "KnownTool", "repair", "signature"]
+__all__ = ["DOUBTFUL", "RAW", "REPAIRED", "KnownTool", "exact", "repair", "signature"]

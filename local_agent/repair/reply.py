@@ -52,12 +52,17 @@ class _Call:
 
 
 def repair(
-    reply: AIMessage, tools: Sequence[KnownTool], history: Sequence[AnyMessage] = ()
+    reply: AIMessage,
+    tools: Sequence[KnownTool],
+    history: Sequence[AnyMessage] = (),
+    *,
+    text_calls: bool = True,
 ) -> AIMessage:
     """Turn the calls of `reply` into calls that can run and calls that cannot.
 
     In: `additional_kwargs["raw_tool_calls"]`, a list of {"id", "name", "args": text}, and the text.
-    `history` is what the model had read: a call that it copied from there is a quotation.
+    `history` is what the model had read: a call that it copied from there is a quotation. Without
+    `text_calls` a call in the text is text.
 
     Out: a copy with the same id. `tool_calls` are whole, of known tools, and fit their schemas;
     `invalid_tool_calls` are the rest, `error` being the text for the model. Ids are non-empty and
@@ -75,7 +80,7 @@ def repair(
     ]
     cut = reply.response_metadata.get("finish_reason") == "length"
     text = str(reply.text)
-    found = _in_text(text, tools, history, cut)
+    found = _in_text(text, tools, history, cut) if text_calls else None
     doubtful = text if found and found.doubt and not calls else ""
     if found and (not calls or _is_said_twice(found, calls)):
         calls = calls or _written(found, tools)
