@@ -17,7 +17,7 @@ from local_agent.config import Settings, user_folders, visible
 from local_agent.errors import ConfigError
 
 # Of the shipped mcp_servers.toml, line ends as LF (see config.content_hash: Windows checkouts).
-SAMPLE_SHA256 = "68eaad9b308ef4fcc6c3a20a285f72ed90d18421b3326f8e580b36a17b9ca877"
+SAMPLE_SHA256 = "f370605efc69b2802454f9c4c984ed051bd757df6ea2bfd3f114e996803cf358"
 _KEPT = 20  # contents of one path that stay trusted, so that changing branches does not ask anew
 
 

@@ -157,6 +157,8 @@ def _model(pick: _Pick) -> ModelSettings:
         context_length=values.get("context_length"),
         api_key=key,
         embedded=weights,
+        parallel_calls=values.get("parallel_calls"),
+        json_schema=values.get("json_schema", default.json_schema),
         secrets=_model_secrets(key, url, name, weights, pick.filled),
     )
 

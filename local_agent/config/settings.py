@@ -52,8 +52,9 @@ class ServerSpec:
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
     """[model]. `name` "embedded" means the server that we start ourselves, with the weights of
-    `embedded` (a path; empty: the small model of the user's data folder). `secrets` as in
-    ServerSpec."""
+    `embedded` (a path; empty: the small model of the user's data folder). `parallel_calls` is what
+    is sent as parallel_tool_calls, None for nothing; `json_schema` whether the server holds answers
+    to a schema. `secrets` as in ServerSpec."""
 
     base_url: str = field(default="http://127.0.0.1:1234/v1", repr=False)
     name: str = ""
@@ -61,6 +62,8 @@ class ModelSettings:
     context_length: int | None = None
     api_key: str = field(default="", repr=False)
     embedded: str = ""
+    parallel_calls: bool | None = None
+    json_schema: bool = True
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
     @property
