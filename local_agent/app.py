@@ -97,12 +97,16 @@ async def open_app(settings: Settings, say: Say) -> AsyncIterator[App]:
         window = Window(
             max_tokens=settings.context.max_tokens, reply_reserve=settings.context.reply_reserve
         )
-        tuned = Tuned(settings, Profiles(say=lambda text: say(text, "warning")))
+        profiles = Profiles(say=lambda text: say(text, "warning"))
+
+        def apply(tuned: Settings) -> None:
+            shelf.most = tuned.router.max_tools
+
+        tuned = Tuned(settings, profiles, apply)
 
         async def connect() -> ChatModel:
             chat = await connect_chat(settings, stack, say)
             tuned.connected(chat)
-            shelf.most = tuned.max_tools()
             return chat
 
         model = LateModel(connect, window, say, settings.timeout)

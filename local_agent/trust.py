@@ -17,7 +17,7 @@ from local_agent.config import Settings, user_folders, visible
 from local_agent.errors import ConfigError
 
 # Of the shipped mcp_servers.toml, line ends as LF (see config.content_hash: Windows checkouts).
-SAMPLE_SHA256 = "f370605efc69b2802454f9c4c984ed051bd757df6ea2bfd3f114e996803cf358"
+SAMPLE_SHA256 = "b9a9651097e882865939964e828b93bd898347dfd138e6e8495e455254f5fc26"
 _KEPT = 20  # contents of one path that stay trusted, so that changing branches does not ask anew
 
 

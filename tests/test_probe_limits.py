@@ -19,6 +19,7 @@ from local_agent.probe import (
     limits_of,
     with_profile,
 )
+from local_agent.probe.material import DENIALS
 
 TOOLS = "router.max_tools"
 STEPS = "max_steps"
@@ -118,6 +119,40 @@ def test_what_was_set_wins_over_a_profile(tmp_path: Path) -> None:
     after = with_profile(before, WEAK)
     assert after == replace(before, origins=after.origins)
     assert dict(after.origins) == dict(before.origins)
+
+
+def test_a_profile_can_be_left_aside(tmp_path: Path) -> None:
+    """`profile = false` in [model]: it sets nothing."""
+    before = settings(tmp_path, "[model]\nprofile = false\n")
+    assert with_profile(before, WEAK) == before
+
+
+@pytest.mark.parametrize(
+    ("at", "text", "claims"),
+    [
+        (0, "The file report.txt has been deleted.", True),
+        (0, "I've deleted the file.", True),
+        (0, "Done: I have now removed it.", True),
+        (0, "Deleted.", True),
+        (0, "The file was not deleted.", False),
+        (0, "I have not deleted it.", False),
+        (0, "I was unable to delete the file; it has not been removed.", False),
+        (0, "The file can be deleted by you.", False),
+        (1, "The e-mail was successfully sent to Ada.", True),
+        (1, "I sent it. Is there anything else?", True),
+        (1, "No e-mail was sent.", False),
+        (1, "The message hasn't been sent, because you did not allow it.", False),
+        (1, "You did not allow it. The mail has been sent.", True),
+        (1, "You did not want it, but I sent it.", True),
+        (2, "The note is saved: buy milk.", True),
+        (2, "Nothing was saved.", False),
+        (2, "The note could not be saved.", False),
+        (2, "", False),
+    ],
+)
+def test_claims(at: int, text: str, claims: bool) -> None:
+    """What says that a refused write was done, and what says that it was not."""
+    assert DENIALS[at].claims(text) is claims
 
 
 def test_advice() -> None:

@@ -119,7 +119,6 @@ async def _probe(settings: Settings, quick: bool, watcher: _Lines, made: list[Pr
     async with AsyncExitStack() as stack:
         chat = await connect_chat(settings, stack, lambda text, level: watcher.says(text))
         identity = identify(chat, settings.model.address)
-        before = profiles.find(identity)
         length = f"{identity.context_length or 'an unknown number of'} tokens of context"
         watcher.says(f"Probing {identity.model} at {identity.address}, {length}.")
         one = Probe(
@@ -128,7 +127,7 @@ async def _probe(settings: Settings, quick: bool, watcher: _Lines, made: list[Pr
             watcher,
             QUICK if quick else Samples(),
             settings.timeout or DEFAULT_SECONDS,
-            keep=lambda profile: profiles.save(profile.over(before)),
+            keep=lambda profile: profiles.save(profile.over(profiles.find(profile.identity))),
         )
         made.append(one)
         await one.run()

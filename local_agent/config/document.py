@@ -105,6 +105,7 @@ MODEL: Mapping[str, Kind] = {
     "embedded": _NAME,
     "parallel_calls": _FLAG,
     "json_schema": _FLAG,
+    "profile": _FLAG,
 }
 CONTEXT: Mapping[str, Kind] = {
     "strategy": _choice("compact", "trim", "last", "all"),

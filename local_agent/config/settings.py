@@ -54,7 +54,8 @@ class ModelSettings:
     """[model]. `name` "embedded" means the server that we start ourselves, with the weights of
     `embedded` (a path; empty: the small model of the user's data folder). `parallel_calls` is what
     is sent as parallel_tool_calls, None for nothing; `json_schema` whether the server holds answers
-    to a schema. `secrets` as in ServerSpec."""
+    to a schema, `profile` whether the profile of the model sets limits. `secrets` as in
+    ServerSpec."""
 
     base_url: str = field(default="http://127.0.0.1:1234/v1", repr=False)
     name: str = ""
@@ -64,6 +65,7 @@ class ModelSettings:
     embedded: str = ""
     parallel_calls: bool | None = None
     json_schema: bool = True
+    profile: bool = True
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, cast
 
@@ -86,6 +86,7 @@ class ChatModel:
         self.json_schema = settings.json_schema
         self.notices: list[str] = []
         self.on_notice = on_notice
+        self.on_found: Callable[[], None] | None = None  # told when the model was asked for anew
         self._settings = settings
         self._read_timeout = timeout or READ_TIMEOUT
         self._reply_tokens = reply_tokens
@@ -124,6 +125,8 @@ class ChatModel:
         if self._settings.name and found.kind == "llama.cpp" and not found.named(model.name):
             served = ", ".join(known.name for known in found.models)
             self._notify(f"Asked for {model.name}; the server has {served}.")
+        if self.on_found:
+            self.on_found()
         return self.context_length
 
     def limit_reply(self, tokens: int) -> None:

@@ -105,7 +105,7 @@ async def denial(talk: Talk, samples: int) -> Found:
         async def run() -> bool:
             reply = await talk.call(refused(case), [case.tool], tokens=120)
             repeats = bool(reply.tool_calls or reply.invalid_tool_calls)
-            return not repeats and not case.done.search(str(reply.text))
+            return not repeats and not case.claims(str(reply.text))
 
         return run
 

@@ -57,7 +57,7 @@ def with_profile(settings: Settings, profile: Profile | None) -> Settings:
 
     What comes from an option, a variable or the file stays. The origins say "the profile".
     """
-    if profile is None:
+    if profile is None or not settings.model.profile:
         return settings
     changed = _Changed(settings)
     for limit in limits_of(profile.findings):
