@@ -18,7 +18,7 @@ where the view has passed its high-water mark, and makes it short again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypedDict
 
@@ -124,6 +124,7 @@ class _Agent:
     hearer: Hearer
     journal: Journal
     seal: Seal
+    max_steps: Callable[[], int]
 
     async def router(self, state: State) -> dict[str, Any]:
         update, usage = await self.steering.turn(state)
@@ -180,7 +181,7 @@ class _Agent:
 
     def _why_last(self, turn: Sequence[AnyMessage]) -> str:
         """Why the next model call must be the last of the turn; empty while it need not."""
-        if steps_of(turn) >= self.composer.limits.max_steps:
+        if steps_of(turn) >= self.max_steps():
             return "step_limit"
         return "loop" if is_looping(turn) else ""
 
@@ -339,6 +340,7 @@ def build_graph(
     system_prompt: str,
     limits: Limits | None = None,
     ledger: Ledger | None = None,
+    max_steps: Callable[[], int] | None = None,
     checkpointer: BaseCheckpointSaver[str] | None = None,
     asks_again: bool = True,
     state: type[Any] = State,
@@ -346,6 +348,7 @@ def build_graph(
     """The compiled agent. `routes` maps each route's name to the names of its tools.
 
     `asks_again`: arguments that were wrong twice are asked for again, held to the schema.
+    `max_steps` gives the model calls of a turn where that is known only late, instead of `limits`.
     `state` is for another way to store the same values: a benchmark compares two.
     """
     composer = Composer(window, system_prompt, limits or Limits(), [tool.name for tool in tools])
@@ -362,6 +365,7 @@ def build_graph(
         hearer=Hearer(asker, repair, asks_again),
         journal=journal,
         seal=seal,
+        max_steps=max_steps or (lambda: composer.limits.max_steps),
     )
     graph = StateGraph(state)
     graph.add_node("router", agent.router, input_schema=state)

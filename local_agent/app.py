@@ -27,10 +27,13 @@ from local_agent.late_model import LateModel, Say, connect_chat
 from local_agent.lock import thread_lock
 from local_agent.mcp_client import Servers, open_servers
 from local_agent.memory import Memory, open_memory
+from local_agent.model import ChatModel
+from local_agent.probe import Profiles
 from local_agent.repair import exact, repair
 from local_agent.routing import Router, Routes, Shelf, check_route, routes_of
 from local_agent.seal import Seal, open_seal
 from local_agent.session import Session
+from local_agent.tuned import Tuned
 
 # No clock and no paths: what changes here is read anew by the server, and everything behind it.
 SYSTEM_PROMPT = """You are a helpful assistant in a terminal. \
@@ -96,7 +99,19 @@ async def open_app(settings: Settings, say: Say) -> AsyncIterator[App]:
         window = Window(
             max_tokens=settings.context.max_tokens, reply_reserve=settings.context.reply_reserve
         )
-        model = LateModel(lambda: connect_chat(settings, stack, say), window, say, settings.timeout)
+        profiles = Profiles(say=lambda text: say(text, "warning"))
+
+        def apply(tuned: Settings) -> None:
+            shelf.most = tuned.router.max_tools
+
+        tuned = Tuned(settings, profiles, apply)
+
+        async def connect() -> ChatModel:
+            chat = await connect_chat(settings, stack, say)
+            tuned.connected(chat)
+            return chat
+
+        model = LateModel(connect, window, say, settings.timeout)
         for status in servers.status:
             if status.state == "failed":
                 say(f"Server '{status.name}' is not available: {status.reason}", "warning")
@@ -123,6 +138,7 @@ async def open_app(settings: Settings, say: Say) -> AsyncIterator[App]:
             system_prompt=SYSTEM_PROMPT,
             limits=limits,
             ledger=ledger,
+            max_steps=tuned.max_steps,
             checkpointer=memory.saver,
         )
         yield App(

@@ -21,6 +21,7 @@ from local_agent.config import (
     user_folders,
     visible,
 )
+from local_agent.probe import EMBEDDED, Profile, Profiles, with_profile
 from local_agent.trust import Trusted, check_trust, describe, trust
 
 
@@ -37,6 +38,7 @@ def config() -> None:
 def show(ctx: click.Context, config: str | None, db: str | None, as_json: bool) -> None:
     """Print every value and where it came from. Secrets are shown as ***."""
     settings = load_settings(flags_of(ctx, config=config, db=db), os.environ, Path.cwd())
+    settings = with_profile(settings, _profile(settings))
     if as_json:
         print_line(json.dumps(_as_object(settings), indent=2))
         return
@@ -73,6 +75,13 @@ def trust_file(ctx: click.Context, file: str | None) -> None:
         print_line(f"  {line}")
     trust(settings)
     print_line("Trusted with this content. If the file changes, you are asked again.")
+
+
+def _profile(settings: Settings) -> Profile | None:
+    """The profile that a run would use, unless another model is loaded than was probed last."""
+    name = settings.model.name
+    where, name = (EMBEDDED, "") if name == EMBEDDED else (settings.model.address, name)
+    return Profiles(say=lambda text: click.echo(visible(text), err=True)).newest(where, name)
 
 
 def _config_line(places: Places) -> str:

@@ -1,4 +1,4 @@
-"""`agent model`: fetch the small model, and list what the model server offers."""
+"""`agent model`: fetch the small model, list what the server offers; probing is beside it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import importlib.util
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from local_agent import weights
+from local_agent.cli.model_probe import probe, show
 from local_agent.cli.options import (
     base_url_option,
     config_option,
@@ -25,6 +26,7 @@ from local_agent.cli.options import (
 from local_agent.config import ModelSettings
 from local_agent.embedded import LIBRARY
 from local_agent.errors import ModelError, ModelUnreachable, UsageError
+from local_agent.probe import Profiles
 from local_agent.ui.sanitize import safe_write, visible
 
 if TYPE_CHECKING:
@@ -34,6 +36,10 @@ if TYPE_CHECKING:
 @click.group()
 def model() -> None:
     """The model that answers."""
+
+
+model.add_command(probe)
+model.add_command(show)
 
 
 @model.command()
@@ -77,15 +83,16 @@ def list_(ctx: click.Context, /, *, as_json: bool, **given: Any) -> None:
     if settings.name == "embedded":
         raise UsageError("The embedded server has the one model.", "Leave --model out.")
     found = asyncio.run(list_models(settings))
+    probed = Profiles().models(settings.address)
     if as_json:
-        rows = [asdict(one) for one in found]
+        rows = [{**asdict(one), "probed": one.name in probed} for one in found]
         safe_write(sys.stdout, json.dumps({"schema_version": 1, "models": rows}) + "\n")
         return
-    for line in _lines(found):
+    for line in _lines(found, probed):
         safe_write(sys.stdout, visible(line, newlines=False) + "\n")
 
 
-def _lines(found: Sequence[ModelInfo]) -> list[str]:
+def _lines(found: Sequence[ModelInfo], probed: Collection[str]) -> list[str]:
     states = {True: "loaded", False: "not loaded", None: ""}
     return [
         "  ".join(
@@ -94,6 +101,7 @@ def _lines(found: Sequence[ModelInfo]) -> list[str]:
                 one.name,
                 states[one.loaded],
                 f"{one.context_length} tokens" if one.context_length else "",
+                "probed" if one.name in probed else "",
             )
             if part
         )

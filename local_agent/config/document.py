@@ -104,6 +104,9 @@ MODEL: Mapping[str, Kind] = {
     "context_length": _whole(256),
     "api_key": _TEXT,
     "embedded": _NAME,
+    "parallel_calls": _FLAG,
+    "json_schema": _FLAG,
+    "profile": _FLAG,
 }
 CONTEXT: Mapping[str, Kind] = {
     "strategy": _choice("compact", "trim", "last", "all"),

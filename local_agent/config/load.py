@@ -159,6 +159,9 @@ def _model(pick: _Pick) -> ModelSettings:
         context_length=values.get("context_length"),
         api_key=key,
         embedded=weights,
+        parallel_calls=values.get("parallel_calls"),
+        json_schema=values.get("json_schema", default.json_schema),
+        profile=values.get("profile", default.profile),
         secrets=_model_secrets(key, url, name, weights, pick.filled),
     )
 

@@ -53,7 +53,9 @@ class ServerSpec:
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
     """[model]. `name` "embedded" means the server that we start ourselves, with the weights of
-    `embedded` (a path; empty: the small model of the user's data folder). `secrets` as in
+    `embedded` (a path; empty: the small model of the user's data folder). `parallel_calls` is what
+    is sent as parallel_tool_calls, None for nothing; `json_schema` whether the server holds answers
+    to a schema, `profile` whether the profile of the model sets limits. `secrets` as in
     ServerSpec."""
 
     base_url: str = field(default="http://127.0.0.1:1234/v1", repr=False)
@@ -62,6 +64,9 @@ class ModelSettings:
     context_length: int | None = None
     api_key: str = field(default="", repr=False)
     embedded: str = ""
+    parallel_calls: bool | None = None
+    json_schema: bool = True
+    profile: bool = True
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, cast
 
@@ -60,7 +60,12 @@ class ChatModel:
     """A model behind an OpenAI-compatible server; close it with `aclose` or `async with`.
 
     `name` is what requests ask for, `context_length` what it is loaded with in tokens (None:
-    unknown), `server_kind` what the server was found to be, `notices` what was told so far.
+    unknown), `server_kind` what the server was found to be, `notices` what was told so far,
+    `details` what tells this model from another of its name.
+
+    `parallel_calls` is what requests with tools say about several calls in one reply, None:
+    nothing. Without `json_schema` a request that is held to a schema is refused here: this server
+    would not hold it.
     """
 
     overflow: type[Exception] = ContextOverflow
@@ -76,8 +81,12 @@ class ChatModel:
         self.name = settings.name
         self.context_length = settings.context_length
         self.server_kind: ServerKind = "other"
+        self.details: Mapping[str, int | str] = {}
+        self.parallel_calls: bool | None = settings.parallel_calls
+        self.json_schema = settings.json_schema
         self.notices: list[str] = []
         self.on_notice = on_notice
+        self.on_found: Callable[[], None] | None = None  # told when the model was asked for anew
         self._settings = settings
         self._read_timeout = timeout or READ_TIMEOUT
         self._reply_tokens = reply_tokens
@@ -86,6 +95,11 @@ class ChatModel:
             settings.base_url, settings.api_key, read_timeout=self._read_timeout
         )
         self._wire: WireModel | None = None
+
+    @property
+    def address(self) -> str:
+        """Where its server is, as it may be shown."""
+        return self._settings.address
 
     async def __aenter__(self) -> ChatModel:
         return self
@@ -105,12 +119,14 @@ class ChatModel:
         found = await discover(self._settings, self._notify)
         model = choose(found, self._settings)
         self.server_kind = found.kind
-        self.name = model.name
+        self.name, self.details = model.name, model.details
         self.context_length = self._settings.context_length or model.context_length
         self._wire = None
         if self._settings.name and found.kind == "llama.cpp" and not found.named(model.name):
             served = ", ".join(known.name for known in found.models)
             self._notify(f"Asked for {model.name}; the server has {served}.")
+        if self.on_found:
+            self.on_found()
         return self.context_length
 
     def limit_reply(self, tokens: int) -> None:
@@ -146,7 +162,11 @@ class ChatModel:
             opens_thinking=self._opens_thinking and not response_format,
             names=[str(tool["function"]["name"]) for tool in tools],
         )
-        options = _options(tools, tool_choice, response_format)
+        if response_format and not self.json_schema:
+            raise ModelError(
+                "Answers of this model are not held to a schema (json_schema = false)."
+            )
+        options = _options(tools, tool_choice, response_format, self.parallel_calls)
         try:
             async with aclosing(self._pieces(messages, options)) as pieces:
                 async for piece in pieces:
@@ -163,6 +183,31 @@ class ChatModel:
             with suppress(AgentError):  # loaded by this request; the context is known only now
                 await self.refresh()
         return answer.message()
+
+    async def send(self, body: Mapping[str, Any]) -> tuple[int, Any]:
+        """Send one request as it stands, not streamed; the status and the JSON of the answer.
+
+        For shapes that `reply` never sends. The model is filled in. Raises ModelUnreachable and
+        ModelTimeout.
+        """
+        url = self._settings.base_url.rstrip("/") + "/chat/completions"
+        return await self._plain("POST", url, {"model": self.name, **body})
+
+    async def look(self, path: str) -> Any:
+        """The JSON that the server has at `path` beside its /v1; None where it has not."""
+        root = self._settings.base_url.rstrip("/").removesuffix("/v1")
+        status, body = await self._plain("GET", root + path)
+        return body if status == 200 else None
+
+    async def _plain(self, method: str, url: str, body: Any = None) -> tuple[int, Any]:
+        try:
+            response = await self._http.request(method, url, json=body)
+        except httpx2.HTTPError as exc:
+            raise self._translate(exc, Answer()) from exc
+        try:
+            return response.status_code, response.json()
+        except ValueError:
+            return response.status_code, None
 
     async def _pieces(
         self, messages: Sequence[BaseMessage], options: Mapping[str, Any]
@@ -238,10 +283,13 @@ def _options(
     tools: Sequence[Mapping[str, Any]],
     tool_choice: str | None,
     response_format: Mapping[str, Any] | None,
+    parallel_calls: bool | None,
 ) -> dict[str, Any]:
     options: dict[str, Any] = {}
     if tools:
         options["tools"] = [dict(tool) for tool in tools]
+        if parallel_calls is not None:
+            options["parallel_tool_calls"] = parallel_calls
         if tool_choice:  # without tools it is refused; as an object LM Studio refuses it
             options["tool_choice"] = tool_choice
     if response_format:

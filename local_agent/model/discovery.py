@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import httpx2
@@ -29,7 +30,9 @@ class ModelInfo:
     """A model the server knows. `context_length` is what it is loaded with, in tokens.
 
     `loaded` is None where the server does not say; `key` is the name of the files behind an
-    instance, where it has one of its own.
+    instance, where it has one of its own. `details` are what else tells it from another of its
+    name, where the server says it: the size of its file in bytes, its quantization, a hash of its
+    chat template, how many requests it takes at once.
     """
 
     name: str
@@ -37,6 +40,7 @@ class ModelInfo:
     context_length: int | None = None
     max_context_length: int | None = None
     key: str = ""
+    details: Mapping[str, int | str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,14 +193,29 @@ def _lmstudio_v1(body: Any) -> tuple[ModelInfo, ...] | None:
         if row.get("type") == "embedding":
             continue
         key, longest = str(row.get("key", "")), _number(row.get("max_context_length"))
+        details = _lmstudio_details(row)
         instances = _rows(row, "loaded_instances")
         for instance in instances:
             config = instance.get("config") or {}
             length = _number(config.get("context_length"))
-            models.append(ModelInfo(str(instance.get("id", key)), True, length, longest, key))
+            slots = _number(config.get("parallel"))
+            told = {**details, "slots": slots} if slots else details
+            name = str(instance.get("id", key))
+            models.append(ModelInfo(name, True, length, longest, key, told))
         if not instances:
-            models.append(ModelInfo(key, False, None, longest, key))
+            models.append(ModelInfo(key, False, None, longest, key, details))
     return tuple(models)
+
+
+def _lmstudio_details(row: Mapping[str, Any]) -> dict[str, int | str]:
+    quantization = row.get("quantization")
+    named = quantization.get("name") if isinstance(quantization, Mapping) else quantization
+    return _told(size=_number(row.get("size_bytes")), quantization=named)
+
+
+def _told(**details: Any) -> dict[str, int | str]:
+    """The details that were said, as plain values."""
+    return {name: value for name, value in details.items() if isinstance(value, int | str)}
 
 
 def _lmstudio_v0(body: Any) -> tuple[ModelInfo, ...] | None:
@@ -210,6 +229,7 @@ def _lmstudio_v0(body: Any) -> tuple[ModelInfo, ...] | None:
             row["state"] == "loaded",
             _number(row.get("loaded_context_length")),
             _number(row.get("max_context_length")),
+            details=_lmstudio_details(row),
         )
         for row in rows
         if row.get("type") != "embeddings"
@@ -225,7 +245,9 @@ def _openai(body: Any) -> tuple[ModelInfo, ...]:
         status = row.get("status")
         loaded = status.get("value") == "loaded" if isinstance(status, Mapping) else None
         length, longest = _number(meta.get("n_ctx")), _number(meta.get("n_ctx_train"))
-        models.append(ModelInfo(str(row.get("id", "")), loaded, length, longest))
+        details = _told(size=_number(meta.get("size")))
+        name = str(row.get("id", ""))
+        models.append(ModelInfo(name, loaded, length, longest, details=details))
     return tuple(models)
 
 
@@ -237,6 +259,10 @@ def _with_props(models: tuple[ModelInfo, ...], props: Any) -> Found:
         return Found("llama.cpp" if from_meta else "other", models)
     length = _number(defaults.get("n_ctx"))
     if len(models) == 1 and length:
-        only = models[0]
-        models = (ModelInfo(only.name, True, length, only.max_context_length, only.key),)
+        template = props.get("chat_template")
+        hashed = hashlib.sha256(template.encode()).hexdigest()[:12] if template else None
+        told = _told(template=hashed, slots=_number(props.get("total_slots")))
+        details = {**models[0].details, **told}
+        only = replace(models[0], loaded=True, context_length=length, details=details)
+        models = (only,)
     return Found("llama.cpp", models)

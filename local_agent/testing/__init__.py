@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from .behaviours import Behaviour, after, answering, as_text, one_call, only, refusing, said
 from .history import check_request, prompt_text
 from .replies import (
     Broken,
@@ -40,6 +41,7 @@ def echo_server() -> tuple[str, list[str]]:
 
 
 __all__ = [
+    "Behaviour",
     "Broken",
     "Call",
     "Calls",
@@ -52,8 +54,15 @@ __all__ = [
     "Say",
     "ScriptedServer",
     "Slow",
+    "after",
+    "answering",
+    "as_text",
     "check_request",
     "echo_server",
+    "one_call",
+    "only",
     "overflow_reply",
     "prompt_text",
+    "refusing",
+    "said",
 ]

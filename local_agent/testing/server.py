@@ -33,6 +33,7 @@ class ScriptedServer:
     max_prompt_chars, overflow: refuse longer prompts (see `prompt_text`), in that shape.
     never_streams: answer a stream request in one piece of JSON.
     api_key: when set, every request without it gets a 401.
+    counts: whether answers carry usage and timings (a millisecond a token read, ten one written).
 
     `requests` has the body of each chat request, refused ones too, `refused` (reason, body) of
     the refused, `headers` the headers of each, `paths` every path that was asked for, in order.
@@ -57,6 +58,7 @@ class ScriptedServer:
         overflow: Overflow = "llama.cpp",
         api_key: str = "",
         never_streams: bool = False,
+        counts: bool = True,
         port: int = 0,
     ) -> None:
         self.replies = replies if callable(replies) else list(replies)
@@ -65,8 +67,9 @@ class ScriptedServer:
         self.loaded = [model] if loaded is None else list(loaded)
         self.reply_model, self.chunk, self.delay = reply_model, chunk, delay
         self.max_prompt_chars, self.overflow, self.api_key = max_prompt_chars, overflow, api_key
-        self.never_streams = never_streams
+        self.never_streams, self.counts = never_streams, counts
         self.hidden: set[str] = set()
+        self.busy: bool | None = None  # what llama.cpp's /slots says; None: there is no such list
         self.requests: list[Body] = []
         self.headers: list[dict[str, str]] = []
         self.refused: list[tuple[str, Body]] = []
@@ -156,17 +159,23 @@ class ScriptedServer:
             usage = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
         elif wanted != "auto":
             usage = wanted
-        timings = {"cache_n": cached, "prompt_n": total - cached, "predicted_n": written}
+        timings = {
+            "cache_n": cached,
+            "prompt_n": total - cached,
+            "prompt_ms": total - cached,
+            "predicted_n": written,
+            "predicted_ms": 10 * written,
+        }
         return Frame(
             model=self.reply_model or str(body.get("model") or self.model),
-            usage=usage,
-            timings=timings if self.flavour == "llama.cpp" else None,
+            usage=usage if self.counts else None,
+            timings=timings if self.counts and self.flavour == "llama.cpp" else None,
             chunk=self.chunk,
         )
 
     def describe(self, path: str) -> Any:
         """The body of a GET, None for a path this flavour does not have."""
-        names: dict[str, Callable[[], Body]] = {
+        names: dict[str, Callable[[], Any]] = {
             "/v1/models": self._models,
             "/health": lambda: {"status": "ok"},
         }
@@ -176,6 +185,8 @@ class ScriptedServer:
                 "model_alias": self.model,
                 "total_slots": 1,
             }
+            if self.busy is not None:
+                names["/slots"] = lambda: [{"id": 0, "is_processing": self.busy}]
         elif self.flavour == "lmstudio":
             names["/api/v1/models"] = self._lmstudio_v1
             names["/api/v0/models"] = self._lmstudio_v0
