@@ -104,6 +104,9 @@ MODEL: Mapping[str, Kind] = {
     "context_length": _whole(256),
     "api_key": _TEXT,
     "embedded": _NAME,
+    "strict_template": Kind(
+        '"auto", true or false', lambda value: value == "auto" or isinstance(value, bool), show=True
+    ),
 }
 CONTEXT: Mapping[str, Kind] = {
     "strategy": _choice("compact", "trim", "last", "all"),

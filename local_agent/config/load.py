@@ -159,6 +159,7 @@ def _model(pick: _Pick) -> ModelSettings:
         context_length=values.get("context_length"),
         api_key=key,
         embedded=weights,
+        strict_template=values.get("strict_template", default.strict_template),
         secrets=_model_secrets(key, url, name, weights, pick.filled),
     )
 

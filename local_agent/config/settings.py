@@ -53,8 +53,9 @@ class ServerSpec:
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
     """[model]. `name` "embedded" means the server that we start ourselves, with the weights of
-    `embedded` (a path; empty: the small model of the user's data folder). `secrets` as in
-    ServerSpec."""
+    `embedded` (a path; empty: the small model of the user's data folder). `strict_template`:
+    whether messages go in a form that strict chat templates take; "auto": once one refuses them.
+    `secrets` as in ServerSpec."""
 
     base_url: str = field(default="http://127.0.0.1:1234/v1", repr=False)
     name: str = ""
@@ -62,6 +63,7 @@ class ModelSettings:
     context_length: int | None = None
     api_key: str = field(default="", repr=False)
     embedded: str = ""
+    strict_template: bool | Literal["auto"] = "auto"
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
     @property

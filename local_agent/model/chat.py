@@ -17,7 +17,8 @@ from local_agent.errors import AgentError, ContextOverflow, ModelError
 
 from .answer import Answer, OnDelta
 from .discovery import LOAD_PAUSE, LOAD_WAIT, Notify, ServerKind, choose, discover
-from .failures import ServerSaid, broken, translate
+from .failures import ServerSaid, broken, said_by, translate
+from .template import STRICTEST, USUAL, Form, stricter
 from .wire import READ_TIMEOUT, WireModel, http_client, timeouts
 
 _CLIENT_ERRORS = (
@@ -60,7 +61,8 @@ class ChatModel:
     """A model behind an OpenAI-compatible server; close it with `aclose` or `async with`.
 
     `name` is what requests ask for, `context_length` what it is loaded with in tokens (None:
-    unknown), `server_kind` what the server was found to be, `notices` what was told so far.
+    unknown), `server_kind` what the server was found to be, `notices` what was told so far, `form`
+    how messages are sent: the usual way until the model's template refuses it.
     """
 
     overflow: type[Exception] = ContextOverflow
@@ -78,6 +80,7 @@ class ChatModel:
         self.server_kind: ServerKind = "other"
         self.notices: list[str] = []
         self.on_notice = on_notice
+        self.form = STRICTEST if settings.strict_template is True else USUAL
         self._settings = settings
         self._read_timeout = timeout or READ_TIMEOUT
         self._reply_tokens = reply_tokens
@@ -141,20 +144,27 @@ class ChatModel:
         Raises ContextOverflow, StreamBroken, ModelTimeout, ModelUnreachable, ModelNotLoaded,
         ModelError.
         """
-        answer = Answer(
-            on_delta,
-            opens_thinking=self._opens_thinking and not response_format,
-            names=[str(tool["function"]["name"]) for tool in tools],
-        )
-        options = _options(tools, tool_choice, response_format)
-        try:
-            async with aclosing(self._pieces(messages, options)) as pieces:
-                async for piece in pieces:
-                    answer.add(piece)
-            answer.end()
-        except _CLIENT_ERRORS as exc:
-            answer.end()
-            raise self._translate(exc, answer) from exc
+        options, form = _options(tools, tool_choice, response_format), self.form
+        while True:
+            answer = Answer(
+                on_delta,
+                opens_thinking=self._opens_thinking and not response_format,
+                names=[str(tool["function"]["name"]) for tool in tools],
+            )
+            try:
+                async with aclosing(self._pieces(messages, options, form)) as pieces:
+                    async for piece in pieces:
+                        answer.add(piece)
+                answer.end()
+                break
+            except _CLIENT_ERRORS as exc:
+                answer.end()
+                error = self._translate(exc, answer)
+                another = None if answer.started else self._stricter(form, exc, error)
+                if another is None:
+                    raise error from exc
+                form = another
+        self._keep_form(form)
         if answer.finish is None:
             raise broken("the stream ended early", answer.text)
         self._opens_thinking = self._opens_thinking or answer.closed_only
@@ -165,14 +175,14 @@ class ChatModel:
         return answer.message()
 
     async def _pieces(
-        self, messages: Sequence[BaseMessage], options: Mapping[str, Any]
+        self, messages: Sequence[BaseMessage], options: Mapping[str, Any], form: Form
     ) -> AsyncGenerator[Mapping[str, Any], None]:
         """The chunks of one answer; tries again only where no answer can have begun."""
         pauses = list(REFUSED_PAUSES)
         waited = 0.0
         while True:
             try:
-                async with aclosing(self._client().pieces(messages, **options)) as pieces:
+                async with aclosing(self._client().pieces(messages, form, **options)) as pieces:
                     async for piece in pieces:
                         yield piece
                 return
@@ -220,6 +230,18 @@ class ChatModel:
             partial=answer.text,
             started=answer.started,
         )
+
+    def _stricter(self, form: Form, exc: Exception, error: ModelError) -> Form | None:
+        """The form to try after the template refused `form`; None where that is not what failed."""
+        if self._settings.strict_template != "auto" or type(error) is not ModelError:
+            return None
+        return stricter(form, said_by(exc))
+
+    def _keep_form(self, form: Form) -> None:
+        """Send all that follows in the form that was taken, so that prompts begin as before."""
+        if form != self.form:
+            self.form = form
+            self._notify("The model's chat template is strict: messages go in a form it takes.")
 
     def _check_name(self, served: str) -> None:
         """Say once that another model answers than the one asked for."""
