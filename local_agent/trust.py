@@ -17,7 +17,7 @@ from local_agent.config import Settings, user_folders, visible
 from local_agent.errors import ConfigError
 
 # Of the shipped mcp_servers.toml, line ends as LF (see config.content_hash: Windows checkouts).
-SAMPLE_SHA256 = "5c6899e35770d5c3e22d6332c61f8d51f2b5f7b31415b265126b0f4dcf6afcd4"
+SAMPLE_SHA256 = "8cce23d7942edb8d6ba76b7edfc96ad54693338e32d9bc2d5dd59c1f990b278f"
 _KEPT = 20  # contents of one path that stay trusted, so that changing branches does not ask anew
 
 

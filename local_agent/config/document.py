@@ -126,6 +126,7 @@ CONTEXT: Mapping[str, Kind] = {
 ROUTER: Mapping[str, Kind] = {
     "mode": _choice("auto", "words", "model", "off"),
     "max_tools": _whole(1),
+    "shorten": _FLAG,
 }
 REPAIR: Mapping[str, Kind] = {"calls": _choice("all", "native", "exact"), "constrained": _FLAG}
 MEMORY: Mapping[str, Kind] = {"key": _TEXT}

@@ -95,10 +95,12 @@ class ContextSettings:
 
 @dataclass(frozen=True, slots=True)
 class RouterSettings:
-    """[router]. `max_tools` is how many tools a prompt has at most."""
+    """[router]. `max_tools` is how many tools a prompt has at most; `shorten`: what servers say of
+    their tools is shortened for the prompt."""
 
     mode: RouterMode = "auto"
     max_tools: int = 12  # more than this a 7B model chooses badly from
+    shorten: bool = True
 
 
 @dataclass(frozen=True, slots=True)
