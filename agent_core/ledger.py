@@ -8,7 +8,7 @@ thread and says what changed it, and with the server's own figures where they co
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from langchain_core.messages import AIMessage, AnyMessage
 
 from agent_core.prompt import Request
 from agent_core.view import LAST_CALL, NO_TOOL, Kind, View, last_prompt
-from context import TOOL_HEAD, Window, count_tokens, text_of, weigh
+from context import TOOL_HEAD, Window, count_tokens, text_of, weigh, weigh_tool
 
 _THREADS = 8  # whose last request is remembered
 _REMEMBERED = 32  # requests in between that can be named
@@ -30,7 +30,8 @@ class Entry:
     turn, without `summary`. `unchanged` is what was the same as in the request before on this
     thread, from the start; `changed_by` names the first difference, empty where there is none.
     `between` names what the server read since then. `shortened` has the results that are not whole,
-    by handle or message id. `read` and `cached` are what the server said it read of the prompt anew
+    by handle or message id. `reread` is what stood in that request too and is read anew because the
+    tools before it changed. `read` and `cached` are what the server said it read of the prompt anew
     and had, None where it said nothing; `timings` are llama.cpp's.
     """
 
@@ -47,6 +48,7 @@ class Entry:
     changed_by: str
     between: tuple[str, ...]
     shortened: Mapping[str, Kind]
+    reread: int = 0
     input_tokens: int | None = None
     read: int | None = None
     cached: int | None = None
@@ -64,6 +66,11 @@ class Ledger:
         self._last: dict[str, tuple[Request, Entry, int]] = {}
         self._log: deque[tuple[int, str]] = deque(maxlen=_REMEMBERED)
         self._count = 0
+        self._changes: dict[str, tuple[int, int]] = {}
+
+    def changes(self, thread: str) -> tuple[int, int]:
+        """How often the tools of `thread` changed in this process, and the tokens it cost."""
+        return self._changes.get(thread, (0, 0))
 
     def last(self, thread: str) -> Entry | None:
         """The last request of a turn on `thread`; None before the first one in this process."""
@@ -89,10 +96,15 @@ class Ledger:
             self.side_call(kind)
             return entry
         self.side_call(f"thread {thread}")
+        if entry.changed_by == "tools":
+            times, tokens = self.changes(thread)
+            self._changes[thread] = (times + 1, tokens + entry.reread)
         self._last.pop(thread, None)
         self._last[thread] = (request, entry, self._count)
         while len(self._last) > _THREADS:
-            del self._last[next(iter(self._last))]
+            oldest = next(iter(self._last))
+            del self._last[oldest]
+            self._changes.pop(oldest, None)
         return entry
 
     def answered(self, thread: str, reply: AIMessage) -> None:
@@ -133,7 +145,26 @@ def _entry(
         changed_by=changed_by,
         between=between,
         shortened=_shortened(view),
+        reread=_reread(before, request, scale) if before and changed_by == "tools" else 0,
     )
+
+
+def _reread(before: Request, now: Request, scale: float) -> int:
+    """The tokens of tools and messages behind the first other tool that were there before, too."""
+    old, new = before.offer.functions, now.offer.functions
+    tools = sum(weigh_tool(tool) for tool in new[_same_tools(old, new) :] if tool in old)
+    same = 0.0
+    for one, other in zip(before.view.messages, now.view.messages, strict=False):
+        if not _is_same(one, other):
+            break
+        same += weigh(other)
+    return int((tools + same) * scale)
+
+
+def _same_tools(old: Sequence[Any], new: Sequence[Any]) -> int:
+    """With how many tools both lists begin."""
+    pairs = enumerate(zip(old, new, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(old), len(new)))
 
 
 def _figures(reply: AIMessage) -> dict[str, Any]:
@@ -162,6 +193,8 @@ def _compare(before: Request, now: Request, scale: float) -> tuple[int, str]:
         return 0, "system prompt"
     same = weigh(now.system)
     if before.offer.functions != now.offer.functions:
+        kept = now.offer.functions[: _same_tools(before.offer.functions, now.offer.functions)]
+        same += sum(map(weigh_tool, kept)) + (TOOL_HEAD if kept else 0)
         return int(same * scale), "tools"
     same += now.offer.weight + (TOOL_HEAD if now.offer.functions else 0)
     pairs = list(zip(before.view.messages, now.view.messages, strict=False))

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from agent_core.brief import brief
 from agent_core.ports import Described, Tool
 from agent_core.recall import TOOLS, Lookup
 from context import Window, weigh_tool
@@ -31,10 +32,15 @@ class Offer:
         return sum(self.weights.values())
 
 
-def function_of(tool: Described) -> dict[str, Any]:
-    """The tool as the chat API takes it."""
-    function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.schema)}
-    return {"type": "function", "function": function}
+def function_of(tool: Described, *, shorten: bool = True, least: bool = False) -> dict[str, Any]:
+    """The tool as the chat API takes it, in short if so asked; `least`: as short as can be."""
+    schema, text = dict(tool.schema), tool.description
+    if shorten:
+        schema, text = brief(schema, text, least=least)
+    return {
+        "type": "function",
+        "function": {"name": tool.name, "description": text, "parameters": schema},
+    }
 
 
 def fit_tools(
@@ -70,7 +76,9 @@ def free_name(name: str, names: Collection[str]) -> str:
     return tried
 
 
-def offer(tools: Sequence[Tool], lookups: Sequence[Lookup], window: Window) -> Offer:
+def offer(
+    tools: Sequence[Tool], lookups: Sequence[Lookup], window: Window, *, shorten: bool = True
+) -> Offer:
     """Of `tools` what has room in `window`, and all `lookups`.
 
     Those stand behind `find_tools`, where it is among the tools: what it finds comes behind them,
@@ -80,8 +88,12 @@ def offer(tools: Sequence[Tool], lookups: Sequence[Lookup], window: Window) -> O
     before = [t for t in tools[: find + 1] if not isinstance(t, Lookup)]
     own = [*(t for t in tools if isinstance(t, Lookup)), *lookups]
     others = [*before, *tools[find + 1 :]]
-    functions, fixed = [function_of(t) for t in others], [function_of(t) for t in own]
+    functions = [function_of(t, shorten=shorten) for t in others]
+    fixed = [function_of(t, shorten=shorten) for t in own]
     kept = fit_tools(functions, window, fixed)
+    if shorten and len(kept) < len(others):  # rather all in fewer words
+        functions = [function_of(t, least=True) for t in others]
+        kept = fit_tools(functions, window, fixed)
     first = [at for at in kept if at < len(before)]
     placed = [(others[at].server, functions[at]) for at in first]
     placed += [(tool.server, function) for tool, function in zip(own, fixed, strict=True)]

@@ -64,7 +64,7 @@ class Composer:
         key = (window.size, window.tool_scale, lookup, *(tool.name for tool in tools))
         if key not in self._offers:
             lookups = tuple(self.lookups.values()) if lookup else ()
-            self._offers[key] = offer(tools, lookups, window)
+            self._offers[key] = offer(tools, lookups, window, shorten=self.limits.shorten)
         return self._offers[key]
 
     @property

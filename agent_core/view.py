@@ -45,6 +45,7 @@ class Limits:
     result_share: a result over this share is clipped when it arrives.
     summary: folded turns are summarised by the model; without, facts are kept by rule alone.
     summary_tokens: of the longest summary; None means 400, and never more than an eighth.
+    shorten: what servers say of their tools is shortened; see `agent_core.brief`.
     """
 
     max_steps: int = 12
@@ -59,6 +60,7 @@ class Limits:
     trim_tokens: int | None = None
     summary: bool = True
     summary_tokens: int | None = None
+    shorten: bool = True
 
 
 @dataclass(frozen=True, slots=True)

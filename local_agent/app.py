@@ -119,7 +119,8 @@ async def open_app(settings: Settings, say: Say) -> AsyncIterator[App]:
             say(warning, "warning")
         routes = routes_of(settings.routes, servers.tools)
         check_route(routes, settings.route)
-        shelf = Shelf(routes, servers.tools, window, settings.router.max_tools)
+        chosen = settings.router
+        shelf = Shelf(routes, servers.tools, window, chosen.max_tools, shorten=chosen.shorten)
         router = Router(shelf, model, settings.router.mode, settings.route)
         ledger, limits = Ledger(), limits_of(settings)
         composer = Composer(window, SYSTEM_PROMPT, limits, [tool.name for tool in servers.tools])
@@ -151,7 +152,9 @@ def limits_of(settings: Settings) -> Limits:
     context = {f.name: getattr(settings.context, f.name) for f in fields(settings.context)}
     window = ("max_tokens", "reply_reserve")
     return Limits(
-        max_steps=settings.max_steps, **{k: v for k, v in context.items() if k not in window}
+        max_steps=settings.max_steps,
+        shorten=settings.router.shorten,
+        **{k: v for k, v in context.items() if k not in window},
     )
 
 

@@ -17,7 +17,7 @@ from local_agent.config import Settings, user_folders, visible
 from local_agent.errors import ConfigError
 
 # Of the shipped mcp_servers.toml, line ends as LF (see config.content_hash: Windows checkouts).
-SAMPLE_SHA256 = "a50ba9a1e069401ecac665841d0e75fa9ba92249a42894dec16f1f891f3026a3"
+SAMPLE_SHA256 = "d1488b38e3e6cb71174e97d97ee591c215c3562e8864b936d04c11adaabcd9b2"
 _KEPT = 20  # contents of one path that stay trusted, so that changing branches does not ask anew
 
 

@@ -44,7 +44,9 @@ COMMANDS = (
     ("/route nothing", "error: There is no route 'nothing'."),
     ("/route auto", "The route is chosen for each turn."),
     ("/hlep", "error: There is no command /hlep. Did you mean /help?"),
-    ("/tools now", "error: /tools takes nothing after it."),
+    ("/servers now", "error: /servers takes nothing after it."),
+    ("/tools echo", "echo  (of the server echo; only reads)"),
+    ("/tools nothing", "error: There is no tool 'nothing'."),
     ("/etc/hosts is what?", "the script has 3 replies"),
 )
 

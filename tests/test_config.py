@@ -413,7 +413,10 @@ def test_every_key_of_the_file_is_read(load: Loader, here: Path) -> None:
         ("[mcpServers.x]", 'Did you mean "servers"?'),
         ("[model]\nbaseurl = 1", 'Unknown key "baseurl" in [model] of FILE. Did you mean'),
         ("[context]\nkeep_turn = 1", 'Did you mean "keep_turns"?'),
-        ("[router]\nqqq = 1", 'Unknown key "qqq" in [router] of FILE. Known: mode, max_tools.'),
+        (
+            "[router]\nqqq = 1",
+            'Unknown key "qqq" in [router] of FILE. Known: mode, max_tools, shorten.',
+        ),
         ("[routes.a]\ntool = []", '"tool" in [routes.a] of FILE. Did you mean "tools"?'),
         (
             '[servers.git]\ncomand = "x"',

@@ -17,7 +17,9 @@ from agent_core.ledger import Entry, Ledger
 from agent_core.prompt import Request
 from agent_core.view import Limits
 from context import Window
+from local_agent.routing import Router, Shelf, routes_of
 from local_agent.session import Session
+from tests import routing_kit
 from tests.graph_kit import Overflow, ScriptedTool, call, cancel_when, collect, open_session, say
 from tests.view_kit import KINDS, assert_strict, make_text
 
@@ -37,6 +39,7 @@ class Noted(Ledger):
 
 
 STEPS = {"tools", "summary", "folded", "stubs", "cuts", "clipped"}
+STEPS_OF_ROUTING = {*STEPS, "no tool line"}  # it goes where a turn needs a tool after all
 
 
 def canonical(tools: Sequence[Any], messages: Sequence[AnyMessage]) -> str:
@@ -55,6 +58,7 @@ class RandomModel:
     rng: Random
     requests: list[str] = field(default_factory=list)
     summaries: int = 0
+    names: Sequence[str] = ("look",)
     hang: asyncio.Event | None = None
     overflow: type[Exception] = Overflow
 
@@ -82,11 +86,17 @@ class RandomModel:
         if kind == "say":
             return say(make_text("english", self.rng.randrange(1, 800), self.rng.randrange(99)))
         if kind == "call":
-            calls = [("look", {"n": self.rng.randrange(10**6)})] * self.rng.choice((1, 1, 2, 4))
+            name = self.rng.choice(self.names)
+            calls = [(name, self._arguments(name))] * self.rng.choice((1, 1, 2, 4))
             return call(*calls, text=self.rng.choice(("", "Let me look.")))
         if kind == "same":
             return call(("look", {"n": 1}))
         return call(("look", '{"n": ')) if kind == "bad" else say("")
+
+    def _arguments(self, name: str) -> dict[str, Any]:
+        if name == "find_tools":
+            return {"query": self.rng.choice(("weather", "mail order", "git", "xyzzy"))}
+        return {"n": self.rng.randrange(10**6)}
 
 
 async def turn(session: Session, model: RandomModel, rng: Random) -> None:
@@ -128,3 +138,36 @@ async def test_a_request_begins_with_the_one_before(tmp_path: Path, seed: int, l
     ):
         assert request.startswith(before) == (why == "")
         assert why in {"", *STEPS}
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("most", [4, 12])
+async def test_it_does_with_routes_too(tmp_path: Path, seed: int, most: int) -> None:
+    """Thirty tools, topics that change, small talk, tools that are found: the set of tools is
+    changed seldom, each change is named, and between them requests begin as the one before."""
+    rng = Random(seed)
+    tools = [
+        ScriptedTool(t.name, server=t.server, description=t.description)
+        for t in routing_kit.tools()
+    ]
+    names = ["find_tools", *(tool.name for tool in tools)]
+    model, ledger, window = RandomModel(rng, names=names), Noted(), Window(4096)
+    routes = routes_of((), tools)
+    router = Router(Shelf(routes, tools, window, most), model, "auto")
+    async with open_session(
+        tmp_path / "m.db",
+        model,
+        tools,
+        window=window,
+        limits=Limits(max_steps=4, low_water=0.5),
+        ledger=ledger,
+        routes=routes.tools,
+        route=router,
+    ) as session:
+        for _ in range(12):
+            prompt = rng.choice(routing_kit.PROMPTS).prompt
+            await collect(session.send(prompt))
+    pairs = zip(model.requests, model.requests[1:], strict=False)
+    for (before, request), why in zip(pairs, ledger.causes[1:], strict=False):
+        assert request.startswith(before) == (why == "")
+        assert why in {"", *STEPS_OF_ROUTING}

@@ -13,7 +13,7 @@ from agent_core.ledger import Ledger
 from agent_core.quiet import declines
 from agent_core.toolset import FIND, most_for_now, places, shrunk, widened
 from agent_core.view import NO_TOOL
-from context import Window, text_of
+from context import Window, text_of, weigh_tool
 from local_agent.events import RouteChosen, TextDelta, TurnFinished
 from local_agent.routing import Router, Shelf, routes_of
 from tests.graph_kit import ScriptedModel, ScriptedTool, call, collect, open_session, say
@@ -106,9 +106,12 @@ async def test_the_ledger_says_that_the_tools_changed(tmp_path: Path) -> None:
     async with opened(tmp_path / "m.db", model, scripted(), ledger=ledger) as session:
         await collect(session.send("Show the last commits"))
 
-    entry = ledger.last("t")
+    entry, tools = ledger.last("t"), model.asked[0]["tools"]
     assert entry is not None
     assert entry.changed_by == "tools"
+    assert entry.unchanged >= entry.system + sum(map(weigh_tool, tools))  # the list grew at its end
+    assert 0 < entry.reread < entry.turn
+    assert ledger.changes("t") == (1, entry.reread)
 
 
 async def test_there_is_no_finder_where_all_tools_are_there(tmp_path: Path) -> None:

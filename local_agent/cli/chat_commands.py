@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 
 from local_agent.app import App
-from local_agent.cli import chat_context, chat_store, chat_timeline, chat_transfer
+from local_agent.cli import chat_context, chat_store, chat_timeline, chat_tools, chat_transfer
 from local_agent.cli.reply import Reply
 from local_agent.cli.threads import table
 from local_agent.session import Session
@@ -26,38 +26,13 @@ async def _threads(app: App, session: Session, arg: str) -> Reply:
     return Reply("\n".join(table(found)) if found else "No thread is saved yet.")
 
 
-async def _tools(app: App, session: Session, arg: str) -> Reply:
-    if not app.servers.tools:
-        return Reply("No tools are loaded.")
-    rows = []
-    for tool in app.servers.tools:
-        mark = "read " if tool.read_only else "write"
-        about = " ".join(tool.description.split())[:100]
-        rows.append(visible(f"{mark}  {tool.name}  ({tool.server})  {about}", newlines=False))
-    return Reply("\n".join(rows))
-
-
 async def _servers(app: App, session: Session, arg: str) -> Reply:
     rows = []
     for status in app.servers.status:
         reason = f": {status.reason}" if status.reason else ""
-        text = f"{status.name}  {status.state}  {_count(status.tools)}{reason}"
+        text = f"{status.name}  {status.state}  {chat_tools.count(status.tools)}{reason}"
         rows.append(visible(text, newlines=False))
     return Reply("\n".join(rows) or "No servers are configured.")
-
-
-async def _route(app: App, session: Session, name: str) -> Reply:
-    from local_agent.routing import check_route
-
-    if name in ("", "auto"):
-        if name:
-            app.router.fixed = ""
-        kept = f"kept on {app.router.fixed}" if app.router.fixed else "chosen for each turn"
-        routes = [f"{route}  ({_count(len(tools))})" for route, tools in app.routes.tools.items()]
-        return Reply("\n".join([visible(f"The route is {kept}."), *map(visible, routes)]))
-    check_route(app.routes, name)
-    app.router.fixed = name
-    return Reply(visible(f"This chat stays on the route {name}; /route auto ends that."))
 
 
 async def _model(app: App, session: Session, arg: str) -> Reply:
@@ -67,15 +42,11 @@ async def _model(app: App, session: Session, arg: str) -> Reply:
     return Reply(visible(f"{app.model.name} with a context of {length} tokens."))
 
 
-def _count(tools: int) -> str:
-    return f"{tools} tool{'' if tools == 1 else 's'}"
-
-
 HANDLERS: Mapping[str, Handler] = {
     "threads": _threads,
-    "tools": _tools,
+    "tools": chat_tools.tools,
     "servers": _servers,
-    "route": _route,
+    "route": chat_tools.route,
     "model": _model,
     "rewind": chat_timeline.rewind,
     "undo": chat_timeline.undo,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from agent_core import compaction
 from agent_core.ledger import Entry
-from agent_core.ports import Tool
-from agent_core.toolset import tools_of, toolset_in
 from context import PromptTooLong
 from local_agent.app import App
+from local_agent.cli.chat_tools import offered
 from local_agent.cli.reply import Reply
 from local_agent.cli.timeline_text import summary_lines
 from local_agent.errors import ThreadError, UsageError
@@ -35,13 +34,14 @@ async def context(app: App, session: Session, arg: str) -> Reply:
     if not values.get("messages"):
         return Reply("Nothing was said yet, so there is nothing in the prompt.")
     try:
-        request = app.maintainer.composer.compose(values, _tools_of(app, values))
+        request = app.maintainer.composer.compose(values, offered(app, values))
     except PromptTooLong as exc:
         raise ThreadError(f"The prompt does not fit: {exc}.", "/compact makes it shorter.") from exc
     now = app.ledger.preview(session.thread, request, app.window)
     lines = [*_parts(now, app.window.size), *_shortened(now)]
     last = app.ledger.last(session.thread)
-    return Reply("\n".join(map(visible, [*lines, *(_last(last) if last else [])])))
+    lines += [*(_last(last) if last else []), *_changes(*app.ledger.changes(session.thread))]
+    return Reply("\n".join(map(visible, lines)))
 
 
 def _parts(entry: Entry, size: int) -> list[str]:
@@ -89,6 +89,14 @@ def _last(entry: Entry) -> list[str]:
     return lines
 
 
+def _changes(times: int, tokens: int) -> list[str]:
+    """What it cost that other tools came into the prompt."""
+    if not times:
+        return []
+    often = "once" if times == 1 else f"{times} times"
+    return [f"The tools changed {often}; {tokens:,} tokens were read anew for it."]
+
+
 # -- /compact -------------------------------------------------------------------------------------
 
 
@@ -112,7 +120,7 @@ async def compact(app: App, session: Session, arg: str) -> Reply:
 
 
 async def _compact_now(app: App, session: Session, values: Mapping[str, Any]) -> Reply:
-    tools, said = _tools_of(app, values), list[str]()
+    tools, said = offered(app, values), list[str]()
     before = app.maintainer.composer.measure(values, tools)[0]
     await app.model.connect()
     outcome = await app.maintainer.maintain(
@@ -127,7 +135,7 @@ async def _compact_now(app: App, session: Session, values: Mapping[str, Any]) ->
 
 
 def _preview(app: App, values: Mapping[str, Any]) -> str:
-    found = compaction.preview(values, _tools_of(app, values), app.maintainer.composer)
+    found = compaction.preview(values, offered(app, values), app.maintainer.composer)
     if not found.stubs and not found.turns:
         return "There is nothing to shorten."
     parts = []
@@ -206,9 +214,3 @@ async def _settled(session: Session) -> Mapping[str, Any]:
     if not values.get("messages"):
         raise ThreadError("Nothing was said yet.")
     return values
-
-
-def _tools_of(app: App, values: Mapping[str, Any]) -> Sequence[Tool]:
-    """The tools that the thread's prompt has."""
-    tools = {tool.name: tool for tool in app.servers.tools}
-    return tools_of(toolset_in(values), app.routes.tools, tools, app.maintainer.composer.find)

@@ -107,6 +107,9 @@ MODEL: Mapping[str, Kind] = {
     "parallel_calls": _FLAG,
     "json_schema": _FLAG,
     "profile": _FLAG,
+    "strict_template": Kind(
+        '"auto", true or false', lambda value: value == "auto" or isinstance(value, bool), show=True
+    ),
 }
 CONTEXT: Mapping[str, Kind] = {
     "strategy": _choice("compact", "trim", "last", "all"),
@@ -126,6 +129,7 @@ CONTEXT: Mapping[str, Kind] = {
 ROUTER: Mapping[str, Kind] = {
     "mode": _choice("auto", "words", "model", "off"),
     "max_tools": _whole(1),
+    "shorten": _FLAG,
 }
 REPAIR: Mapping[str, Kind] = {"calls": _choice("all", "native", "exact"), "constrained": _FLAG}
 MEMORY: Mapping[str, Kind] = {"key": _TEXT}

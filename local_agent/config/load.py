@@ -162,6 +162,7 @@ def _model(pick: _Pick) -> ModelSettings:
         parallel_calls=values.get("parallel_calls"),
         json_schema=values.get("json_schema", default.json_schema),
         profile=values.get("profile", default.profile),
+        strict_template=values.get("strict_template", default.strict_template),
         secrets=_model_secrets(key, url, name, weights, pick.filled),
     )
 

@@ -55,8 +55,9 @@ class ModelSettings:
     """[model]. `name` "embedded" means the server that we start ourselves, with the weights of
     `embedded` (a path; empty: the small model of the user's data folder). `parallel_calls` is what
     is sent as parallel_tool_calls, None for nothing; `json_schema` whether the server holds answers
-    to a schema, `profile` whether the profile of the model sets limits. `secrets` as in
-    ServerSpec."""
+    to a schema, `profile` whether the profile of the model sets limits. `strict_template`: whether
+    messages go in a form that strict chat templates take; "auto": once one refuses them. `secrets`
+    as in ServerSpec."""
 
     base_url: str = field(default="http://127.0.0.1:1234/v1", repr=False)
     name: str = ""
@@ -67,6 +68,7 @@ class ModelSettings:
     parallel_calls: bool | None = None
     json_schema: bool = True
     profile: bool = True
+    strict_template: bool | Literal["auto"] = "auto"
     secrets: tuple[str, ...] = field(default=(), repr=False)
 
     @property
@@ -98,10 +100,12 @@ class ContextSettings:
 
 @dataclass(frozen=True, slots=True)
 class RouterSettings:
-    """[router]. `max_tools` is how many tools a prompt has at most."""
+    """[router]. `max_tools` is how many tools a prompt has at most; `shorten`: what servers say of
+    their tools is shortened for the prompt."""
 
     mode: RouterMode = "auto"
     max_tools: int = 12  # more than this a 7B model chooses badly from
+    shorten: bool = True
 
 
 @dataclass(frozen=True, slots=True)

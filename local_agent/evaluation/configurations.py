@@ -24,7 +24,7 @@ class Configuration:
 def _plain(settings: Settings) -> Settings:
     return replace(
         settings,
-        router=RouterSettings(mode="off"),
+        router=RouterSettings(mode="off", max_tools=LONGEST, shorten=False),
         repair=RepairSettings(calls="exact", constrained=False),
     )
 
@@ -37,7 +37,9 @@ CONFIGURATIONS: Mapping[str, Configuration] = {
         Configuration(
             "no-router",
             "all tools bound",
-            lambda settings: replace(settings, router=replace(settings.router, mode="off")),
+            lambda settings: replace(
+                settings, router=replace(settings.router, mode="off", max_tools=LONGEST)
+            ),
         ),
         Configuration(
             "no-repair",

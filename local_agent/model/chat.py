@@ -17,7 +17,8 @@ from local_agent.errors import AgentError, ContextOverflow, ModelError
 
 from .answer import Answer, OnDelta
 from .discovery import LOAD_PAUSE, LOAD_WAIT, Notify, ServerKind, choose, discover
-from .failures import ServerSaid, broken, translate
+from .failures import ServerSaid, broken, said_by, translate
+from .template import STRICTEST, USUAL, Form, stricter
 from .wire import READ_TIMEOUT, WireModel, http_client, timeouts
 
 _CLIENT_ERRORS = (
@@ -61,7 +62,8 @@ class ChatModel:
 
     `name` is what requests ask for, `context_length` what it is loaded with in tokens (None:
     unknown), `server_kind` what the server was found to be, `notices` what was told so far,
-    `details` what tells this model from another of its name.
+    `details` what tells this model from another of its name, `form` how messages are sent: the
+    usual way until the model's template refuses it.
 
     `parallel_calls` is what requests with tools say about several calls in one reply, None:
     nothing. Without `json_schema` a request that is held to a schema is refused here: this server
@@ -87,6 +89,7 @@ class ChatModel:
         self.notices: list[str] = []
         self.on_notice = on_notice
         self.on_found: Callable[[], None] | None = None  # told when the model was asked for anew
+        self.form = STRICTEST if settings.strict_template is True else USUAL
         self._settings = settings
         self._read_timeout = timeout or READ_TIMEOUT
         self._reply_tokens = reply_tokens
@@ -157,24 +160,32 @@ class ChatModel:
         Raises ContextOverflow, StreamBroken, ModelTimeout, ModelUnreachable, ModelNotLoaded,
         ModelError.
         """
-        answer = Answer(
-            on_delta,
-            opens_thinking=self._opens_thinking and not response_format,
-            names=[str(tool["function"]["name"]) for tool in tools],
-        )
         if response_format and not self.json_schema:
             raise ModelError(
                 "Answers of this model are not held to a schema (json_schema = false)."
             )
         options = _options(tools, tool_choice, response_format, self.parallel_calls)
-        try:
-            async with aclosing(self._pieces(messages, options)) as pieces:
-                async for piece in pieces:
-                    answer.add(piece)
-            answer.end()
-        except _CLIENT_ERRORS as exc:
-            answer.end()
-            raise self._translate(exc, answer) from exc
+        form = self.form
+        while True:
+            answer = Answer(
+                on_delta,
+                opens_thinking=self._opens_thinking and not response_format,
+                names=[str(tool["function"]["name"]) for tool in tools],
+            )
+            try:
+                async with aclosing(self._pieces(messages, options, form)) as pieces:
+                    async for piece in pieces:
+                        answer.add(piece)
+                answer.end()
+                break
+            except _CLIENT_ERRORS as exc:
+                answer.end()
+                error = self._translate(exc, answer)
+                another = None if answer.started else self._stricter(form, exc, error)
+                if another is None:
+                    raise error from exc
+                form = another
+        self._keep_form(form)
         if answer.finish is None:
             raise broken("the stream ended early", answer.text)
         self._opens_thinking = self._opens_thinking or answer.closed_only
@@ -210,14 +221,14 @@ class ChatModel:
             return response.status_code, None
 
     async def _pieces(
-        self, messages: Sequence[BaseMessage], options: Mapping[str, Any]
+        self, messages: Sequence[BaseMessage], options: Mapping[str, Any], form: Form
     ) -> AsyncGenerator[Mapping[str, Any], None]:
         """The chunks of one answer; tries again only where no answer can have begun."""
         pauses = list(REFUSED_PAUSES)
         waited = 0.0
         while True:
             try:
-                async with aclosing(self._client().pieces(messages, **options)) as pieces:
+                async with aclosing(self._client().pieces(messages, form, **options)) as pieces:
                     async for piece in pieces:
                         yield piece
                 return
@@ -265,6 +276,18 @@ class ChatModel:
             partial=answer.text,
             started=answer.started,
         )
+
+    def _stricter(self, form: Form, exc: Exception, error: ModelError) -> Form | None:
+        """The form to try after the template refused `form`; None where that is not what failed."""
+        if self._settings.strict_template != "auto" or type(error) is not ModelError:
+            return None
+        return stricter(form, said_by(exc))
+
+    def _keep_form(self, form: Form) -> None:
+        """Send all that follows in the form that was taken, so that prompts begin as before."""
+        if form != self.form:
+            self.form = form
+            self._notify("The model's chat template is strict: messages go in a form it takes.")
 
     def _check_name(self, served: str) -> None:
         """Say once that another model answers than the one asked for."""

@@ -20,6 +20,8 @@ from local_agent.errors import (
     StreamBroken,
 )
 
+from .template import refuses
+
 WORDS_MAX = 300  # characters of the server's own words that are shown
 
 _OVERFLOW = re.compile(
@@ -43,6 +45,7 @@ _LIMIT = re.compile(r"context (?:length|size|window)\D{0,20}(\d+)", re.I)
 _FIRST = re.compile(r"first (\d+) tokens", re.I)
 
 START = "Start LM Studio's server (lms server start) and load a model (lms load), or set base_url."
+STRICT = "Its chat template refuses the messages: try another template, or another model."
 LOAD = "Load one: lms load, or in LM Studio's window; llama-server takes it by -m."
 
 
@@ -75,6 +78,17 @@ def words_of(body: Any) -> str:
             if body.get(key):
                 return words_of(body[key])
     return json.dumps(body, ensure_ascii=False, default=str) if body else ""
+
+
+def said_by(exc: Exception) -> str:
+    """The server's own words in one of the client's errors; empty where it said nothing."""
+    if isinstance(exc, openai.APIStatusError):
+        return words_of(exc.body if exc.body is not None else exc.response.text)
+    if isinstance(exc, ServerSaid):
+        return words_of(exc.body)
+    if isinstance(exc, openai.APIConnectionError) or not isinstance(exc, openai.APIError):
+        return ""
+    return words_of(exc.body) or exc.message
 
 
 def overflow_numbers(body: Any, words: str) -> tuple[int | None, int | None]:
@@ -139,7 +153,8 @@ def from_status(
         return ModelNotLoaded(f"The model server at {base_url} answered 404: {words}", LOAD)
     if status == 200:
         return ModelError(f"The model server reported an error: {words or 'no reason given'}")
-    return ModelError(f"The model server answered {status}: {words or 'no reason given'}")
+    hint = STRICT if refuses(raw) else ""
+    return ModelError(f"The model server answered {status}: {words or 'no reason given'}", hint)
 
 
 def translate(

@@ -13,6 +13,7 @@ from langchain_core.messages import BaseMessage
 from langchain_openai import ChatOpenAI
 
 from .failures import ServerSaid
+from .template import USUAL, Form
 
 CONNECT_TIMEOUT = 5.0  # seconds; a loopback server accepts at once, one in the network soon
 READ_TIMEOUT = 900.0  # seconds without a byte: a 7B on a laptop may read a long prompt for minutes
@@ -89,14 +90,15 @@ class WireModel(ChatOpenAI):
     """
 
     async def pieces(
-        self, messages: Sequence[BaseMessage], **options: Any
+        self, messages: Sequence[BaseMessage], form: Form = USUAL, **options: Any
     ) -> AsyncGenerator[Mapping[str, Any], None]:
-        """Send the request and yield each chunk.
+        """Send the request, its messages in the given form, and yield each chunk.
 
         Raises the client's errors as they are, ServerSaid for an error in a 200 that is no
         stream. The connection is closed when the caller stops listening, also by cancelling.
         """
         payload = self._get_request_payload(list(messages), **options)
+        payload["messages"] = form.applied(payload["messages"])
         payload["stream"] = True
         payload["stream_options"] = {"include_usage": True}
         async with await self.async_client.create(**payload) as stream:

@@ -33,14 +33,24 @@ _LINE = 120  # characters of a tool's description in an answer of `find_tools`
 
 class Shelf:
     """`most` is how many tools a prompt has at most, our own included where there are more of the
-    servers'."""
+    servers'; `shorten`, whether they are described in short."""
 
-    def __init__(self, routes: Routes, tools: Sequence[Tool], window: Window, most: int) -> None:
+    def __init__(
+        self,
+        routes: Routes,
+        tools: Sequence[Tool],
+        window: Window,
+        most: int,
+        *,
+        shorten: bool = True,
+    ) -> None:
         self.routes = routes
         self.most = most
         self._window = window
         self._tools = {tool.name: tool for tool in tools}
-        self._weights = {tool.name: weigh_tool(function_of(tool)) for tool in tools}
+        self._weights = {
+            tool.name: weigh_tool(function_of(tool, shorten=shorten)) for tool in tools
+        }
         self._weights[FIND] = weigh_tool(function_of(FIND_TOOLS))
         self.routes_with = {tool.name: routes.of_tool(tool.name) for tool in tools}
         self.index = Index(tools, self._topics())

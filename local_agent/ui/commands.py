@@ -36,7 +36,7 @@ COMMANDS = (
     CommandSpec("new", "[NAME]", "start a new conversation"),
     CommandSpec("thread", "NAME", "go to the thread NAME, or start it"),
     CommandSpec("threads", "", "list the saved threads"),
-    CommandSpec("tools", "", "list the tools that the model can use"),
+    CommandSpec("tools", "[NAME]", "list the tools, or show all of one"),
     CommandSpec("servers", "", "list the MCP servers and their state"),
     CommandSpec("route", "[NAME]", "show the routes, or keep this thread on one"),
     CommandSpec("model", "", "show the model and its context length"),
