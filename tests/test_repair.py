@@ -144,6 +144,25 @@ def test_unknown_prefix_lists_both_servers() -> None:
     assert "home__search" in text
 
 
+@pytest.mark.parametrize(
+    ("name", "tool"),
+    [
+        ("functions.list_dir:0", "list_dir"),
+        ("list_dir<|channel|>commentary", "list_dir"),
+        ("List-Dir", "list_dir"),
+        ("stra\u00dfe", ""),
+        ("\u212aey", ""),
+        ("step1.1", ""),
+        ("v10", ""),
+    ],
+)
+def test_names(name: str, tool: str) -> None:
+    """What models leave around a name is no part of it; numbers and foreign letters are."""
+    tools = [Known(each) for each in ("list_dir", "strasse", "key", "step11", "v1_0")]
+    after = repair(reply(("a", name, "{}")), tools)
+    assert [call["name"] for call in after.tool_calls] == ([tool] if tool else [])
+
+
 def test_no_tools() -> None:
     """Without tools the model is told to answer in words."""
     assert "Answer in words" in error(repair(reply(("a", "x", "{}")), []))
@@ -203,6 +222,7 @@ def test_half_surrogates() -> None:
     """Half a surrogate pair can be neither sent nor stored; it is replaced."""
     after = repair(reply(("a", "list_dir", '{"p": "x\\ud800y"}')), TOOLS)
     assert after.tool_calls[0]["args"] == {"p": "x?y"}
+    assert after.additional_kwargs["repaired"] == {"a": "half a letter read as ?"}
 
 
 def test_mixed() -> None:

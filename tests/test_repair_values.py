@@ -78,6 +78,14 @@ def test_fits(part: Any, given: Any, fitted: Any) -> None:
         (TEXT, {"a": 1}),
         ({"enum": ["a-b", "a_b"]}, "A b"),
         ({"enum": ["a", "b"]}, "c"),
+        ({"enum": ["1", "5"]}, "-1"),
+        ({"enum": ["15", "25"]}, "1.5"),
+        ({"enum": ["etc"]}, "/etc"),
+        ({"enum": ["k"]}, "\u212a"),
+        ({"type": "string", "format": "date"}, 20250102),
+        (NUMBER, "12345678901234567.5"),
+        ({"type": "array", "items": TEXT}, "Ann and Bob"),
+        ({"type": "array", "items": TEXT}, "甲、乙"),
         ({"type": "array", "items": TEXT}, "a, b"),
         ({"type": "array", "items": TEXT}, "[a"),
         ({"type": "array", "items": WHOLE}, "x"),
@@ -111,6 +119,17 @@ def test_names_of_arguments() -> None:
     free = tool(TEXT, required=False, additionalProperties=True)
     assert fit(free, {"A": "x"}, notes.append) == {"A": "x"}
     assert fit(tool(TEXT), {"A": "x", "a": "y"}, notes.append) == {"A": "x", "a": "y"}
+    with pytest.raises(Wrong, match="a missing"):  # two that may be it
+        fit(tool(TEXT), {"A": "x", " a": "y"}, notes.append)
+
+
+def test_arguments_wrapped_once_more() -> None:
+    """A wrapper is left out, also where the schema would take it as an unknown argument."""
+    notes: list[str] = []
+    one = tool(TEXT, required=False)
+    assert fit(one, {"arguments": {"a": "x"}}, notes.append) == {"a": "x"}
+    assert notes == ["the arguments around the arguments left out"]
+    assert fit(one, {"arguments": {"b": "x"}}, notes.append) == {"arguments": {"b": "x"}}
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,23 @@ from collections.abc import Sequence
 from .tools import KnownTool, Wrong
 
 _SHOWN = 12  # tool names listed to a model that asked for another
-_SEPARATORS = re.compile(r"[\s_.:/-]+")
+_SIGN = r"[\s_.:/-]"
+# Behind a letter, or behind a digit with none after it: "1.5" is not "15", and "-1" not "1".
+_SEPARATORS = re.compile(rf"(?<=[^\W\d_]){_SIGN}+|(?<=\d){_SIGN}+(?![\s_.:/\-\d])")
 # Namespaces that models were trained to put before a name.
 _NAMESPACES = re.compile(r"^(?:functions?|tools?|default_api|mcp|api)[.:/_-]+", re.I)
+# What some leave behind a name: Kimi the number of the call, GPT-OSS the token of a channel.
+_BEHIND = re.compile(r"(?::\d{1,3}|<\|.*)\Z", re.S)
 
 
 def key(name: str) -> str:
-    """A name without case and separators: `Read-File`, `readFile` and `read_file` are the same."""
-    return _SEPARATORS.sub("", name).casefold()
+    """A name without case and separators: `Read-File`, `readFile` and `read_file` are the same.
+
+    Letters that only look alike stay apart, also where they have the same small letter.
+    """
+    bare = _SEPARATORS.sub("", name.strip())
+    folded = bare.casefold()
+    return folded if folded.isascii() == bare.isascii() else bare
 
 
 def match(name: str, tools: Sequence[KnownTool]) -> KnownTool | None:
@@ -25,7 +34,8 @@ def match(name: str, tools: Sequence[KnownTool]) -> KnownTool | None:
     exact = next((tool for tool in tools if tool.name == name), None)
     if exact is not None:
         return exact
-    wanted = {key(name), key(_NAMESPACES.sub("", name.strip()))} - {""}
+    bare = _BEHIND.sub("", name.strip())
+    wanted = {key(text) for text in (name, bare, _NAMESPACES.sub("", bare))} - {""}
     found = [tool for tool in tools if wanted & _keys(tool)]
     return found[0] if len(found) == 1 else None
 

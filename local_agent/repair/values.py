@@ -7,8 +7,10 @@ chosen or filled in: what does not fit then goes back to the model.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from typing import Any
 
 from . import json_text
@@ -17,8 +19,11 @@ from .schemas import Schema
 from .tools import KnownTool, Wrong, properties, required, signature
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,30})(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,3})?")
-_WRAPPERS = ("arguments", "args", "parameters", "params", "input", "kwargs")
-_SEPARATED = re.compile(r"[,;\n|]")
+_WRAPPERS = ("arguments", "args", "parameters", "params", "input", "kwargs", "properties")
+# What stands between several values in one text.
+_SEPARATED = re.compile(
+    r"[,;\n|\u3001\uff0c\uff1b]|\s(?:[&+]|and|or|und|oder|et|ou|y|e|o|и|или)\s", re.I
+)
 _NOTHING = ("null", "none")
 _DEPTH_MAX = 50  # deeper arguments than any tool's; the stack is finite
 # What a checkpoint can store; beyond it the saver fails and the thread with it.
@@ -34,7 +39,10 @@ def fit(tool: KnownTool, args: dict[str, Any], note: Note) -> dict[str, Any]:
     Raises Wrong with what does not fit and what the tool takes.
     """
     schema = Schema(tool.schema)
-    fitted = _Fitter(schema, note).arguments(storable(tool.name, args, _DEPTH_MAX))
+    given = storable(tool.name, args, _DEPTH_MAX)
+    if given != args:
+        note("half a letter read as ?")
+    fitted = _Fitter(schema, note).arguments(given)
     checked: dict[str, Any] = storable(tool.name, fitted, _DEPTH_MAX)
     missing = [field for field in required(tool.schema) if field not in checked]
     if missing:
@@ -60,13 +68,13 @@ class _Fitter:
     def arguments(self, args: dict[str, Any]) -> dict[str, Any]:
         """The whole arguments, which may be wrapped once more."""
         known = properties(self._schema.root)
-        if len(args) == 1 and not self._schema.fits(args):
-            ((name, inner),) = args.items()
-            if name in _WRAPPERS and name not in known:
-                inner = self._from_text(inner, "object")
-                if isinstance(inner, dict):
-                    self._note(f"the {name} around the arguments left out")
-                    args = inner
+        name, inner = next(iter(args.items())) if len(args) == 1 else ("", None)
+        if name in _WRAPPERS and name not in known:
+            inner = self._from_text(inner, "object")
+            is_refused = not self._schema.fits(args)
+            if isinstance(inner, dict) and (is_refused or (inner and set(inner) <= set(known))):
+                self._note(f"the {name} around the arguments left out")
+                args = inner
         return self._object(args, self._schema.root, "", _DEPTH_MAX)
 
     def _value(self, value: Any, part: Any, path: str, depth: int) -> Any:
@@ -132,9 +140,11 @@ class _Fitter:
         if schema.get("additionalProperties") not in (None, False) or "patternProperties" in schema:
             return value
         out: dict[str, Any] = {}
+        keys = [key(name) for name in value]
         for name, item in value.items():
             close = [other for other in known if key(other) == key(name) and other not in value]
-            if name not in known and len(close) == 1 and close[0] not in out:
+            is_clear = len(close) == 1 and keys.count(key(name)) == 1
+            if name not in known and is_clear:
                 self._note(f"{path + '.' if path else ''}{name} read as {close[0]}")
                 out[close[0]] = item
             else:
@@ -183,7 +193,8 @@ class _Fitter:
     def _scalar(
         self, value: Any, part: Mapping[str, Any], schema: Mapping[str, Any], path: str
     ) -> Any:
-        changed = _as_kind(value, schema.get("type"))
+        is_free = not ("format" in schema and isinstance(value, int))  # 20250102 is no date yet
+        changed = _as_kind(value, schema.get("type")) if is_free else value
         choices = schema.get("enum")
         if isinstance(value, str) and isinstance(choices, list):
             close = [c for c in choices if isinstance(c, str) and key(c) == key(value)]
@@ -212,7 +223,8 @@ def _as_kind(value: Any, kind: Any) -> Any:
                 return int(text)
             number = float(text)
             if kind == "number":
-                return number
+                is_rounded = math.isfinite(number) and Decimal(repr(number)) != Decimal(text)
+                return value if is_rounded else number
             return int(number) if abs(number) < _EXACT and number.is_integer() else value
         if kind == "boolean" and text.lower() in ("true", "false"):
             return text.lower() == "true"
