@@ -9,6 +9,11 @@ from string import ascii_uppercase
 _ATTRIBUTES = r"(?:\s[^<>]*)?"
 _NAME = r"[A-Za-z_][\w.:/-]{0,127}"
 _BAR = "[|｜]"  # DeepSeek writes the wide one
+GAP = r"(?:▁|\\?_| )"  # between the words of its tokens, as they come out of some files
+# GPT-OSS: who is spoken to stands behind the channel or, rarely, before it.
+_START = r"(?:<\|start\|>assistant)?"
+_TO = rf"to=(?:functions\.)?(?P<name>{_NAME})"
+_MESSAGE = r"\s*(?:<\|constrain\|>\s*\w+|json|code)?\s*<\|message\|>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +30,38 @@ class Mark:
     closing: str = ""
 
 
-# Who writes it: Qwen, Hermes and many others; Qwen2.5-Coder; Llama; Claude and MiniMax; LM Studio's
-# default; Mistral; Granite, LFM2, Gemma; Llama; DeepSeek; GPT-OSS; FunctionGemma.
+# Who writes it: Qwen, Hermes and many others; MiniMax, Seed and LongCat; Nemotron;
+# Qwen2.5-Coder; Llama; Claude and DeepSeek; Glaive; LM Studio's default; Mistral; Granite, LFM2,
+# Phi, Gemma; Kimi; Llama; DeepSeek; GPT-OSS; FunctionGemma; Command-R; InternLM; Doubao; Apertus;
+# Functionary.
 MARKS = (
     Mark("<tool_calls", r"<tool_calls>", r"</tool_calls>"),
-    Mark("<tool_call", rf"<tool_call{_ATTRIBUTES}>", r"</tool_call>"),
+    Mark(
+        "<tool_call",
+        rf"<tool_call(?:\s+name\s*=\s*[\"'](?P<name>{_NAME})[\"'])?{_ATTRIBUTES}>",
+        r"</tool_call>",
+    ),
+    Mark("<minimax:tool_call", r"<minimax:tool_call>", r"</minimax:tool_call>"),
+    Mark("<seed:tool_call", r"<seed:tool_call>", r"</seed:tool_call>"),
+    Mark("<longcat_tool_call", r"<longcat_tool_call>", r"</longcat_tool_call>"),
+    Mark("<toolcall", r"<TOOLCALL>", r"</TOOLCALL>"),
+    Mark("<tool_code", r"<tool_code>", r"</tool_code>"),
     Mark("<tools>", r"<tools>", r"</tools>"),
-    Mark("<function=", rf"<function=(?P<name>{_NAME})>", r"</function>"),
+    Mark("<function=", rf"<function=(?P<name>{_NAME})(?:>|(?=\{{))", r"</function>"),
     Mark("<function_calls>", r"<function_calls>", r"</function_calls>"),
     Mark("<function_call", rf"<function_call{_ATTRIBUTES}>", r"</function_call>"),
+    Mark("<functioncall>", r"<functioncall>", r"</functioncall>"),
     Mark("<invoke", rf"<invoke\s+name\s*=\s*[\"'](?P<name>{_NAME})[\"']\s*>", r"</invoke>"),
+    Mark(
+        "<｜dsml｜function_calls",
+        rf"<{_BAR}DSML{_BAR}function_calls>",
+        rf"</{_BAR}DSML{_BAR}function_calls>",
+    ),
+    Mark(
+        "<｜dsml｜invoke",
+        rf"<{_BAR}DSML{_BAR}invoke\s+name\s*=\s*[\"'](?P<name>{_NAME})[\"']\s*>",
+        rf"</{_BAR}DSML{_BAR}invoke>",
+    ),
     Mark("[tool_request]", r"\[TOOL_REQUEST\]", r"\[(?:END_|/)TOOL_REQUEST\]"),
     Mark("[tool_calls]", r"\[TOOL_CALLS\]", r"\[/TOOL_CALLS\]"),
     Mark(
@@ -42,19 +69,48 @@ MARKS = (
         r"<\|tool_call(?:s|_start|s_start)?\|?>",
         r"<\|/tool_calls?\|?>|<\|tool_calls?_end\|>|</?tool_call\|>",
     ),
+    Mark(
+        "<|tool_calls_section",
+        r"<\|tool_calls_section_begin\|>",
+        r"<\|tool_calls_section_end\|>",
+    ),
     Mark("<|python_tag|>", r"<\|python_tag\|>"),
-    Mark("<｜tool▁calls", rf"<{_BAR}tool▁calls▁begin{_BAR}>", rf"<{_BAR}tool▁calls▁end{_BAR}>"),
-    Mark("<｜tool▁call▁", rf"<{_BAR}tool▁call▁begin{_BAR}>", rf"<{_BAR}tool▁call▁end{_BAR}>"),
+    Mark("<|python_start|>", r"<\|python_start\|>", r"<\|python_end\|>"),
+    Mark(
+        "<｜tool",
+        rf"<{_BAR}tool{GAP}calls(?:{GAP}begin)?{_BAR}>",
+        rf"<{_BAR}tool{GAP}calls{GAP}end{_BAR}>",
+    ),
+    Mark(
+        "<｜tool",
+        rf"<{_BAR}tool{GAP}call{GAP}begin{_BAR}>",
+        rf"<{_BAR}tool{GAP}call{GAP}end{_BAR}>",
+    ),
     Mark(
         "<|channel|>commentary to=",
-        rf"(?:<\|start\|>assistant)?<\|channel\|>commentary to=(?:functions\.)?(?P<name>{_NAME})"
-        r"\s*(?:<\|constrain\|>\s*\w+|json)?\s*<\|message\|>",
+        rf"{_START}<\|channel\|>commentary {_TO}{_MESSAGE}",
+        r"<\|call\|>",
+    ),
+    Mark(
+        "<|channel|>analysis to=",
+        rf"{_START}<\|channel\|>analysis {_TO}{_MESSAGE}",
+        r"<\|call\|>",
+    ),
+    Mark(
+        "<|start|>assistant to=",
+        rf"<\|start\|>assistant {_TO}\s*<\|channel\|>(?:commentary|analysis){_MESSAGE}",
         r"<\|call\|>",
     ),
     Mark("<start_function_call>", r"<start_function_call>", r"<end_function_call>"),
+    Mark("<|start_action|>", r"<\|START_ACTION\|>", r"<\|END_ACTION\|>"),
+    Mark("<|action_start|>", r"<\|action_start\|>\s*(?:<\|plugin\|>)?", r"<\|action_end\|>"),
+    Mark("<|functioncallbegin|>", r"<\|FunctionCallBegin\|>", r"<\|FunctionCallEnd\|>"),
+    Mark("<|tools_prefix|>", r"<\|tools_prefix\|>", r"<\|tools_suffix\|>"),
+    Mark(">>>", rf"^>>>(?P<name>{_NAME})\n(?=\{{)"),
 )
 # The keys that an object which is a call may begin with.
 CALL_KEYS = (
+    "thought",
     "name",
     "tool",
     "tool_name",
@@ -75,8 +131,9 @@ _LOWER = {ord(letter): letter.lower() for letter in ascii_uppercase}
 _QUOTES = "`\"'“‘«„‹"
 # Tokens that end a reply and that some servers leave in its text.
 _END_TOKENS = re.compile(
-    r"(?:\s|</s>|<\|(?:im_end|eot_id|eom_id|endoftext|end_of_text|end|return|call)\|>"
-    r"|<end_of_turn>|<eos>|<turn\|>|<｜end▁of▁sentence｜>)+\Z"
+    r"(?:\s|</s>|<\|(?:im_end|im_start|eot_id|eom_id|eot|endoftext|end_of_text|end_of_role|end"
+    r"|return|call|observation|user|stop|END_OF_TURN_TOKEN|tool_response)\|>|<end_of_turn>|<eos>"
+    r"|<turn\|>|<start_function_response>|\[\|endofturn\|\]|\[e~\[|<｜end▁of▁sentence｜>)+\Z"
 )
 
 

@@ -12,9 +12,13 @@ from difflib import get_close_matches
 
 from local_agent.call_marks import CALL_FENCES, CALL_KEYS, MARKS, is_quoted, lower
 
-_FENCE = re.compile(r"(?P<sign>`{1,2}\Z|`{3,}|~{1,2}\Z|~{3,})[ \t]*(?P<info>[\w+-]*)")
+_ACTION = "action: "  # what Command-R puts before the fence
+_FENCE = re.compile(
+    r"(?:action: ?)?(?P<sign>`{1,2}\Z|`{3,}|~{1,2}\Z|~{3,})[ \t]*(?P<info>[\w+-]*)", re.I
+)
 _FIRST_KEY = re.compile(r"[\[{\s]*(?:(?P<quote>\")(?P<key>[^\"]*)(?P<end>\")?)?")
 _FIRST_PAIR = re.compile(r"[\[{\s]*\"(?P<key>[^\"]*)\"\s*:\s*\"(?P<value>[^\"]*)\"")
+_ARGS, _FUNCTOOLS = "[ARGS]", "functools"  # behind a name by Mistral, before calls by Phi
 _NAMESPACES = ("functions", "function", "defaultapi", "tools", "tool", "mcp", "api")
 _NAMESPACE = re.compile(r"^(?:functions?|tools?|default_api|mcp|api)[.:/_-]+", re.I)
 _WORD = re.compile(r"\[?([\w.]*)")
@@ -77,6 +81,8 @@ class Holder:
         held = self._held
         if fence := _FENCE.match(held):
             return self._fence(held, fence)
+        if _ACTION.startswith(lower(held)):
+            return 0
         if held[0] in "{[" and self._may_be_call(held):
             return 0
         return 0 if self._may_be_python(held) else None
@@ -88,9 +94,14 @@ class Holder:
         if not word or not word.group(1):
             return False
         if word.end() == len(held):
-            return any(start.startswith(name) for start in (*self._keys, *_NAMESPACES))
-        behind = held[word.end() :].lstrip(" ")[:1]
-        return name in self._keys and behind in ("", "(", "{")
+            starts = (*self._keys, *_NAMESPACES, _FUNCTOOLS)
+            return any(start.startswith(name) for start in starts)
+        behind = held[word.end() :].lstrip(" \n")
+        if name == _FUNCTOOLS:
+            return behind[:1] in ("", "[")
+        return name in self._keys and (
+            behind[:1] in ("", "(", "{") or _ARGS.startswith(behind[: len(_ARGS)])
+        )
 
     def _fence(self, held: str, fence: re.Match[str]) -> int | None:
         if len(fence["sign"]) < 3 or fence.end() == len(held):
@@ -132,7 +143,7 @@ class Holder:
         stop = len(low) if line_end < 0 else line_end + 1  # the next line is looked at by itself
         at = 0
         while at < stop:
-            at = min((p for p in (low.find("<", at), low.find("[", at)) if p >= 0), default=stop)
+            at = min((p for p in (low.find(sign, at) for sign in "<[>") if p >= 0), default=stop)
             if at >= stop:
                 break
             behind = low[at:]

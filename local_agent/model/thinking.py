@@ -27,13 +27,15 @@ class _Tags:
     alone: bool = False
 
 
-# Who writes it: most reasoning models; Seed; Magistral; Kimi; OpenThinker; GPT-OSS; Gemma; and
-# models that were told to in their prompt.
+# Who writes it: most reasoning models; Seed; Magistral; Kimi; Command-R; Apertus; OpenThinker;
+# GPT-OSS; Gemma; and models that were told to in their prompt.
 _TAGS = (
     _Tags(("<think>", "<thinking>"), ("</think>", "</thinking>"), "line", alone=True),
     _Tags(("<seed:think>",), ("</seed:think>",), "line", alone=True),
     _Tags(("[think]",), ("[/think]",), "line", alone=True),
     _Tags(("◁think▷",), ("◁/think▷",), "line", alone=True),
+    _Tags(("<|start_thinking|>",), ("<|end_thinking|>",), "line", alone=True),
+    _Tags(("<|inner_prefix|>",), ("<|inner_suffix|>",), "line", alone=True),
     _Tags(("<|begin_of_thought|>",), ("<|end_of_thought|>",), "line"),
     _Tags(
         ("<|channel|>analysis<|message|>",),
@@ -45,14 +47,28 @@ _TAGS = (
     _Tags(("<thought>", "<thoughts>"), ("</thought>", "</thoughts>"), "answer"),
 )
 # What GPT-OSS puts around the parts of a reply that begins with one: no text and no reasoning.
+_SPEAKER, _SPEAKS_TO = "<|start|>assistant", " to="  # to a tool: that is a call
 _DROPPED = (
-    "<|start|>assistant",
+    _SPEAKER,
     "<|channel|>final<|message|>",
+    "<|channel|>final <|constrain|>json<|message|>",
     "<|channel|>commentary<|message|>",
     "<|return|>",
     "<|end|>",
 )
 _PARTS = ("<|start|>", "<|channel|>")  # what the first part begins with
+# What the prompt should have ended with, where a model writes it again, and Command-R's answer.
+_HEADS = (
+    "<|im_start|>assistant",
+    "<|start_header_id|>assistant<|end_header_id|>",
+    "<|header_start|>assistant<|header_end|>",
+    "<|start_of_role|>assistant<|end_of_role|>",
+    "<|assistant|>",
+    "<|start_response|>",
+    ">>>all\n",
+)
+_TAILS = ("<|end_response|>",)
+_SIGNS = (*_DROPPED, *_HEADS, *_TAILS)
 _OPENING = {tag: tags for tags in _TAGS for tag in tags.opening}
 _FENCE = re.compile(r"^[ \t]*```", re.M)
 _LONE = tuple(tag for tags in _TAGS if tags.alone for tag in tags.closing)
@@ -74,6 +90,7 @@ class ThinkSplitter:
         self._within: _Tags | None = _TAGS[0] if opened else None
         self._assumed = opened
         self._has_parts = False  # as those of GPT-OSS
+        self._is_over = False
         self._held = ""
 
     def feed(self, piece: str) -> list[tuple[Kind, str]]:
@@ -89,7 +106,8 @@ class ThinkSplitter:
 
         An answer that is not `whole` may have been cut within its reasoning.
         """
-        out: list[tuple[Kind, str]] = []
+        self._is_over = True
+        out = self.feed("")
         self._emit(self._held, out)
         self._held = ""
         if whole and self._assumed and self._within:
@@ -110,10 +128,10 @@ class ThinkSplitter:
             return False
         opening = self._find(tuple(_OPENING), self._opens)
         lone = self._find(_LONE, _is_bare) if not self.thinking else None
-        dropped = self._find(_DROPPED, self._parts)
+        dropped = self._find(_SIGNS, self._drops)
         found = min((f for f in (opening, lone, dropped) if f), default=None)
         if found is None:
-            self._keep((*_OPENING, *_LONE, *_DROPPED), out)
+            self._keep((*_OPENING, *_LONE, *_SIGNS, _SPEAKER + _SPEAKS_TO), out)
             return False
         if found == lone:
             self.thinking += self.text + self._held[: found[0]]
@@ -169,8 +187,16 @@ class ThinkSplitter:
             return False
         return _is_bare(tag, before)
 
-    def _parts(self, tag: str, before: str) -> bool:
-        """Whether a sign of GPT-OSS behind the text `before` stands between parts of a reply."""
+    def _drops(self, tag: str, before: str) -> bool:
+        """Whether a sign behind the text `before` is around the answer or between its parts."""
+        if tag in _HEADS:
+            return not before.strip()
+        if tag in _TAILS:
+            return _is_bare(tag, before)
+        if tag == _SPEAKER:
+            behind = self._held[len(before) - len(self.text) + len(tag) :]
+            if _SPEAKS_TO.startswith(behind[: len(_SPEAKS_TO)]) and (behind or not self._is_over):
+                return False
         return self._has_parts or (tag.startswith(_PARTS) and not before.strip())
 
     def _emit(self, text: str, out: list[tuple[Kind, str]]) -> None:

@@ -14,10 +14,12 @@ _OPENING = re.compile(
     "|".join(
         f"(?P<m{n}>{re.sub('<name>', f'<n{n}>', mark.opening)})" for n, mark in enumerate(MARKS)
     ),
-    re.I,
+    re.I | re.M,
 )
 _CLOSINGS = tuple(re.compile(mark.closing, re.I) if mark.closing else None for mark in MARKS)
-_FENCE = re.compile(r"^[ \t]{0,3}(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[\w+-]*)", re.M)
+_FENCE = re.compile(  # Command-R says what it is before it
+    r"^[ \t]{0,3}(?:Action:\s*)?(?P<fence>`{3,}|~{3,})[ \t]*(?P<info>[\w+-]*)", re.M
+)
 _JSON_BEGINS = re.compile(r"[\s,;]*[\[{]")
 _SURPLUS = re.compile(r"\s*[}\])]+")
 _LIST_SIGN = re.compile(r"\s*\w{1,3}\.\s*")
@@ -74,7 +76,7 @@ def blocks_of(text: str) -> tuple[list[Block], bool]:
 def _fenced(text: str, fence: re.Match[str]) -> Block:
     """The block of the fence that opens here: to its closing one, or to one at the very end."""
     sign, info = fence["fence"], fence["info"].lower()
-    start, body = fence.start("fence"), fence.end()
+    start, body = fence.start(), fence.end()
     closing = re.compile(rf"^[ \t]*{sign[0]}{{{len(sign)},}}[ \t]*$", re.M)
     end = closing.search(text, body)
     if end is not None:
@@ -88,7 +90,7 @@ def _fenced(text: str, fence: re.Match[str]) -> Block:
 def _marked(text: str, opening: re.Match[str], place: Place) -> Block:
     """The block behind an opening mark: to its closing mark, but not to one within its JSON."""
     number = _number(opening)
-    name = opening[f"n{number}"] if "<name>" in MARKS[number].opening else ""
+    name = (opening[f"n{number}"] or "") if "<name>" in MARKS[number].opening else ""
     start, body = opening.start(), opening.end()
     json_end = _json_end(text, body)
     closing = _CLOSINGS[number]
@@ -130,4 +132,4 @@ def _place(text: str, start: int, last_end: int) -> Place:
     if is_quoted(line) or line.lstrip().startswith(">"):
         return "quoted"
     is_sentence = line.rstrip()[-1] in _SENTENCE_END and not _LIST_SIGN.fullmatch(line)
-    return "line" if is_sentence and line[-1].isspace() else "inline"
+    return "line" if is_sentence else "inline"

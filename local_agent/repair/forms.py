@@ -17,7 +17,7 @@ from local_agent.call_marks import without_end
 from .blocks import Block, blocks_of
 from .names import close_names, match
 from .tools import KnownTool
-from .written import NotACall, Written, guess, is_exact, read_calls
+from .written import NotACall, Written, guess, is_exact, read_block, read_calls
 
 # What the last lines before a call say when it is shown and not made. Nothing in it may be what a
 # model says that is about to act ("I don't know yet", "it looks like", "in JSON format").
@@ -45,7 +45,9 @@ _SUPPOSED = re.compile(
 _MADE_UP = re.compile(
     r"(?:```\w*\s*|[*#<\[\s]*)(?:the |tool[ _])?(?:output|result|response|observation)s?\b", re.I
 )
-_BARE = re.compile(r"^[ \t]{0,3}(?=[\[{]|[A-Za-z_][\w.]{0,127} ?[({])", re.M)
+_BARE = re.compile(r"^[ \t]{0,3}(?=[\[{]|[A-Za-z_][\w.]{0,127}(?: ?[({]|\n\{|\[ARGS\]|\[\{))", re.M)
+# Closes a call whose opening mark is lost: a model forgot it, or a server took it for a token.
+_LONE_END = re.compile(r"\s*</(?:\w+:)?(?:tool_calls?|function_calls?|tools)>\s*\Z", re.I)
 _BARE_STARTS = 20  # beginnings that are tried before a text is no bare call
 _BEGINS_AS_CALL = re.compile(
     r"[\s\[{]*\"(?:name|tool|function|tool_name)\"\s*:\s*\"[^\"]*\"\s*,\s*"
@@ -79,7 +81,7 @@ def find(text: str, tools: Sequence[KnownTool]) -> Found | None:
     if not calls:
         return _bare(whole, tools)
     before = whole[: calls[0].start]
-    after = without_end(whole[calls[-1].end :]).strip()
+    after = without_end(_LONE_END.sub("", whole[calls[-1].end :])).strip()
     between = any(whole[a.end : b.start].strip(" \t\r\n,;") for a, b in pairwise(calls))
     if _SHOWN.search(_last_lines(before)):
         return None
@@ -123,7 +125,7 @@ def _is_call(block: Block, tools: Sequence[KnownTool]) -> bool:
     """Whether a block is a call, or meant as one: a fence has to name a tool that is there, and a
     mark in a sentence has to name any."""
     try:
-        calls = read_calls(block.body, block.name, closed=block.closed)
+        calls = read_block(block)
     except NotACall as exc:
         if block.kind == "mark":
             return bool(exc.name) or block.place == "line"
@@ -157,7 +159,7 @@ def _calls(blocks: Sequence[Block]) -> Iterator[Written]:
     for block in blocks:
         # An empty one beside others: an opening mark where a closing one was meant.
         if block.body.strip() or block.name or len(blocks) == 1:
-            yield from read_calls(block.body, block.name, closed=block.closed)
+            yield from read_block(block)
 
 
 def _doubt_of(body: str) -> str:
@@ -182,7 +184,8 @@ def _bare(whole: str, tools: Sequence[KnownTool]) -> Found | None:
             continue
         doubt = _SUPPOSES if _SUPPOSED.search(last) else ""
         try:
-            calls = read_calls(body)
+            inner = _LONE_END.sub("", body)
+            calls = read_calls(inner, closed=inner != body)
         except NotACall as exc:
             if not before.strip() and _is_meant(body, exc.name, tools):
                 doubt = doubt or _doubt_of(body)

@@ -13,7 +13,7 @@ _JSON_WORDS = {"true": True, "false": False, "null": None}
 
 
 def python_calls(text: str) -> list[tuple[str, dict[str, Any]]]:
-    """(name, arguments) of the call, or of the list of calls, that `text` is; none for any other.
+    """(name, arguments) of the calls that `text` is, a line or a list of them; none for any other.
 
     Arguments are named, and literals. `print(…)` around a call is left out, as Gemma writes it.
     """
@@ -22,11 +22,18 @@ def python_calls(text: str) -> list[tuple[str, dict[str, Any]]]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # an escape in a string that Python has not
-            tree = ast.parse(text.strip(), mode="eval").body
-        nodes = tree.elts if isinstance(tree, ast.List | ast.Tuple) else [tree]
-        return [_call(node) for node in nodes]
+            tree = ast.parse(text.strip()).body
+        return [_call(node) for line in tree for node in _nodes(line)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
+
+
+def _nodes(line: ast.stmt) -> list[ast.expr]:
+    """The expressions of a line, which must be one or a list of them. Raises ValueError."""
+    if not isinstance(line, ast.Expr):
+        raise ValueError("no call")
+    value = line.value
+    return value.elts if isinstance(value, ast.List | ast.Tuple) else [value]
 
 
 def _call(node: ast.expr) -> tuple[str, dict[str, Any]]:

@@ -11,8 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from local_agent.call_marks import GAP
+
 from . import json_text
-from .blocks import blocks_of
+from .blocks import Block, blocks_of
 from .python_calls import python_calls
 
 _NAME = r"[A-Za-z_][\w.:/-]{0,127}"
@@ -20,15 +22,20 @@ _NAME_KEYS = ("name", "tool", "tool_name", "function_name", "action", "function"
 _ARGS_KEYS = ("arguments", "parameters", "args", "params", "input", "action_input", "kwargs")
 _ALSO_KEYS = frozenset(("id", "type", "index", "call_id", "tool_call_id"))
 _INNER_KEYS = ("function", "function_call", "tool_call")
+_AROUND_KEYS = frozenset(("tool_calls", "thought"))  # xLAM thinks first
 _GUESS = re.compile(
     r"\A[\s\[{]*(?:\"type\"\s*:\s*\"function\"\s*,\s*)?"
     rf"(?:\"(?:{'|'.join(_INNER_KEYS)}|tool_calls)\"\s*:\s*[\s\[{{]*)?"
     rf"\"(?:{'|'.join(_NAME_KEYS)})\"\s*:\s*\"({_NAME})\""
 )
 _GUESS_TAG = re.compile(rf"\A\s*<(?:function=|function>|invoke name=[\"'])\s*({_NAME})")
-_GUESS_HEAD = re.compile(rf"\A\W*(?:call:)?({_NAME})\s*(?:\(|\{{|\[ARGS\]|\n<arg_key>)")
+_GUESS_HEAD = re.compile(rf"\A\W*(?:call:)?({_NAME})\s*(?:\(|\{{|\[(?:ARGS|CALL_ID)\]|<arg_key>)")
+# With what stands between them: Mistral's tokens, those of Kimi and Hunyuan, a fence.
 _NAMED = re.compile(
-    rf"\A(?:call:)?(?P<name>{_NAME})\s*(?:\[(?:ARGS|CALL_ID)\]\s*)?(?P<args>\{{.*\}})\s*\Z", re.S
+    rf"\A(?:call:|function<tool_sep>)?(?P<name>{_NAME})\s*(?:\[CALL_ID\]\s*\w+\s*)?"
+    r"(?:\[ARGS\]\s*|<tool_sep>\s*|<\|tool_call_argument_begin\|>\s*)?"
+    r"(?P<fence>```(?:json)?\s*)?(?P<args>\{.*\})(?(fence)\s*```)\s*\Z",
+    re.S,
 )
 _NAME_TAG = re.compile(
     rf"\A<(?P<tag>function|name|tool_name)>\s*(?P<name>{_NAME})\s*</(?P=tag)>\s*"
@@ -36,17 +43,18 @@ _NAME_TAG = re.compile(
     re.S,
 )
 _PARAMETER = re.compile(
-    r"<parameter(?:=(?P<a>[\w.-]+)|\s+name\s*=\s*[\"'](?P<b>[\w.-]+)[\"'])[^<>]*>"
-    r"(?P<value>.*?)</parameter>",
+    r"<(?:[|｜]DSML[|｜])?parameter(?:=(?P<a>[\w.-]+)|\s+name\s*=\s*[\"'](?P<b>[\w.-]+)[\"'])[^<>]*>"
+    r"(?P<value>.*?)</(?:[|｜]DSML[|｜])?parameter>",
     re.S,
 )
 _ARG_PAIR = re.compile(
     r"<arg_key>\s*(?P<a>[\w.-]+)(?P<b>)\s*</arg_key>\s*<arg_value>(?P<value>.*?)</arg_value>", re.S
 )
+_SEP = rf"<[|｜]tool{GAP}sep[|｜]>"
 _DEEPSEEK = re.compile(
-    rf"(?:<[|｜]tool▁call▁begin[|｜]>)?\s*(?:function\s*<[|｜]tool▁sep[|｜]>)?(?P<name>{_NAME})\s*"
-    r"(?:<[|｜]tool▁sep[|｜]>|\n)\s*(?P<args>(?:```json\s*)?\{.*?\}(?:\s*```)?)\s*"
-    r"(?:<[|｜]tool▁call▁end[|｜]>|\Z)",
+    rf"(?:<[|｜]tool{GAP}call{GAP}begin[|｜]>)?\s*(?:function\s*{_SEP})?(?P<name>{_NAME})\s*"
+    rf"(?:{_SEP}|\n)\s*(?P<args>(?:```json\s*)?\{{.*?\}}(?:\s*```)?)\s*"
+    rf"(?P<end><[|｜]tool{GAP}call{GAP}end[|｜]>|\Z)",
     re.S,
 )
 _QUOTED = re.compile(r"<\|\"\|>(.*?)<\|\"\|>|<escape>(.*?)<escape>", re.S)
@@ -76,11 +84,14 @@ class NotACall(Exception):
         self.name = name
 
 
-def read_calls(body: str, name: str = "", *, closed: bool = False) -> list[Written]:
+def read_calls(
+    body: str, name: str = "", *, closed: bool = False, marked: bool = False
+) -> list[Written]:
     """The calls that `body` consists of; at least one.
 
     name: the tool, where the mark before the body says it; the body is then its arguments.
-    closed: a mark stood behind it. Raises NotACall.
+    closed: a mark stood behind it. marked: it stands between marks, so that it must be a call.
+    Raises NotACall.
     """
     text = body.strip()
     if name:
@@ -89,12 +100,22 @@ def read_calls(body: str, name: str = "", *, closed: bool = False) -> list[Writt
         raise NotACall("there is nothing in it")
     if fence := re.fullmatch(r"```\w*\s*\n(.*?)\n?\s*```", text, re.S):
         text, closed = fence[1].strip(), True
+    if re.match(r"functools\s*\[\s*\{", text):  # as Phi writes it
+        text = text.removeprefix("functools").lstrip()
     if text[:1] == "{" or text[:2] in ("[{", "[\n", "[ "):
-        return _objects(text, closed)
+        return _objects(text, closed, marked)
+    if marked and closed and re.fullmatch(_NAME, text):
+        return [Written(text, None, True)]
     for reader in (_marked, _tags, _arg_pairs, _deepseek, _named, _python):
         if calls := reader(text, closed):
             return calls
     raise NotACall("it is no call in a form that is known", guess(text))
+
+
+def read_block(block: Block) -> list[Written]:
+    """The calls in a block. Raises NotACall."""
+    marked = block.kind == "mark"
+    return read_calls(block.body, block.name, closed=block.closed, marked=marked)
 
 
 def guess(body: str) -> str:
@@ -116,7 +137,7 @@ def _with_arguments(name: str, text: str, closed: bool) -> Written:
 # -- JSON -----------------------------------------------------------------------------------------
 
 
-def _objects(text: str, closed: bool) -> list[Written]:
+def _objects(text: str, closed: bool, marked: bool) -> list[Written]:
     """Calls as JSON: one object or list, or several one after the other."""
     try:
         value, mended = json_text.read(text, closed=closed)
@@ -126,6 +147,8 @@ def _objects(text: str, closed: bool) -> list[Written]:
             raise NotACall(str(exc), guess(text)) from None
         value, mended = values, ""
     entries = value if isinstance(value, list) else [value]
+    if marked and isinstance(value, list):
+        entries = [_as_named(entry) for entry in entries]
     calls = [call for entry in entries for call in _from_value(entry, mended)]
     if not calls:
         raise NotACall("the list is empty")
@@ -146,11 +169,20 @@ def _one_by_one(text: str) -> Iterator[Any]:
     yield from values
 
 
+def _as_named(entry: Any) -> Any:
+    """`{"tool": {arguments}}`, as Apertus lists its calls, in the usual form."""
+    if isinstance(entry, Mapping) and len(entry) == 1:
+        ((name, args),) = entry.items()
+        if isinstance(args, Mapping) and name not in (*_INNER_KEYS, *_ARGS_KEYS, *_NAME_KEYS):
+            return {"name": name, "arguments": args}
+    return entry
+
+
 def _from_value(value: Any, mended: str) -> Iterator[Written]:
     """The call that a JSON value is. Raises NotACall for any other value."""
     if not isinstance(value, Mapping):
         raise NotACall("it is no JSON object")
-    if isinstance(several := value.get("tool_calls"), list) and len(value) == 1:
+    if isinstance(several := value.get("tool_calls"), list) and set(value) <= _AROUND_KEYS:
         for one in several:
             yield from _from_value(one, mended)
         return
@@ -207,7 +239,9 @@ def _marked(text: str, closed: bool) -> list[Written]:
         return []
     ends = [block.closed or (closed and block is blocks[-1]) for block in blocks]
     pairs = zip(blocks, ends, strict=True)
-    return [call for b, end in pairs for call in read_calls(b.body, b.name, closed=end)]
+    return [
+        call for b, end in pairs for call in read_calls(b.body, b.name, closed=end, marked=True)
+    ]
 
 
 def _tags(text: str, closed: bool) -> list[Written]:
@@ -232,8 +266,8 @@ def _trimmed(value: str) -> str:
 
 def _arg_pairs(text: str, closed: bool) -> list[Written]:
     """`name` and then `<arg_key>…</arg_key><arg_value>…</arg_value>`, as GLM writes it."""
-    head = re.match(rf"(?P<name>{_NAME})\s*(?P<rest><arg_key>.*)?\Z", text, re.S)
-    if not head or not head["rest"]:
+    head = re.match(rf"(?P<name>{_NAME})\s*(?:<tool_sep>\s*)?(?P<rest><arg_key>.*)\Z", text, re.S)
+    if not head:
         return []
     values = _parameters(head["rest"], _ARG_PAIR)
     if values and not closed:
@@ -243,9 +277,9 @@ def _arg_pairs(text: str, closed: bool) -> list[Written]:
 
 def _deepseek(text: str, closed: bool) -> list[Written]:
     found = list(_DEEPSEEK.finditer(text))
-    if not found or "tool▁" not in text or _DEEPSEEK.sub("", text).strip():
+    if not found or not re.search(_SEP, text) or _DEEPSEEK.sub("", text).strip():
         return []
-    return [Written(m["name"], m["args"], closed or "tool▁call▁end" in m[0]) for m in found]
+    return [Written(m["name"], m["args"], closed or bool(m["end"])) for m in found]
 
 
 def _named(text: str, closed: bool) -> list[Written]:
