@@ -44,6 +44,7 @@ class Case:
     calls: Sequence[Mapping[str, str]] | None = None
     finish: str = "stop"
     read: str = ""
+    prompt: str = "go on"
     pieces: Sequence[str] = ()
     expect: Sequence[Mapping[str, Any]] = ()
     before: str = ""
@@ -286,7 +287,7 @@ class Stage:
         self._replies = [case.reply(size)]
         if case.outcome == "said":  # an empty reply is asked for once more
             self._replies.append(case.reply(size))
-        events = [event async for event in session.send("go on")]
+        events = [event async for event in session.send(case.prompt)]
         self._replies = []
         messages = (await session.messages())[before:]
         if case.closes_only:

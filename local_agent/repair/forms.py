@@ -16,31 +16,10 @@ from local_agent.call_marks import without_end
 
 from .blocks import Block, blocks_of
 from .names import close_names, match
+from .phrases import doubt_of, shows
 from .tools import KnownTool
 from .written import NotACall, Written, guess, is_exact, read_block, read_calls
 
-# What the last lines before a call say when it is shown and not made. Nothing in it may be what a
-# model says that is about to act ("I don't know yet", "it looks like", "in JSON format").
-_SHOWN = re.compile(
-    r"\bfor (?:example|instance)\b|\bexamples?:\s*\Z|\b(?:here is|here'?s|this is|as) an example\b"
-    r"|\bexamples? (?:of|call|request|usage|output|format)\b|\be\.\s?g\.|\bsyntax\b"
-    r"|\blooks? like (?:this|so)\b|\b(?:would|will|could|might|should) look like\b"
-    r"|\b(?:you|one|users?|models?) (?:can|could|would|should|might|may|must|need to|have to) "
-    r"(?:use|call|write|run|send|invoke|try|type|say|emit|output)\b"
-    r"|\bto (?:call|use|invoke) (?:a|an|the|this|it)\b[^.\n]*\b(?:you|write|use|send|one|simply)\b"
-    r"|\b(?:do not|don'?t|never|must not) (?:run|call|use|write|send|execute|do)\b"
-    r"|\bis (?:written|encoded|represented|formatted)\b"
-    r"|\bbeispiel|\bz\.\s?b\.|\bexemple|\bejemplo|\besempio|\bexemplo|пример"
-    r"|例如|例えば|例[:：]|示例|比如",
-    re.I,
-)
-# What they say when it may be made or not.
-_SUPPOSED = re.compile(
-    r"\b(?:i|we|it|one) (?:would|could|might) (?:have |then )?"
-    r"(?:call|use|run|write|send|invoke|do)(?:ed)?\b"
-    r"|\bif (?:i|you|we|it) (?:had|could|were|was|want|wanted|wish|like)\b",
-    re.I,
-)
 # What stands behind a call whose result the model has made up.
 _MADE_UP = re.compile(
     r"(?:```\w*\s*|[*#<\[\s]*)(?:the |tool[ _])?(?:output|result|response|observation)s?\b", re.I
@@ -55,12 +34,14 @@ _BEGINS_AS_CALL = re.compile(
 )
 _LOOKS_LIKE_CALL = re.compile(r"(?:[A-Za-z_][\w.]*\(.*\)|\{\s*\"name\"\s*:.*\})\s*\Z", re.S)
 _DESCRIBES = re.compile(r"\"(?:description|properties)\"")
-_SUPPOSES = "the text before it only supposes it"
+_INLINE = "it stood in the middle of a text"
+_ENDS_LINE = re.compile(r"[.!?…。！？:：][*_)\"”]*\Z")
+_CODE_FENCES = ("tool_code", "tool_call", "tool_use")  # nothing but calls stands in them
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Calls in a text, and the text before them; `body` is what they were read from.
+    """Calls in a text, and the text before them; `bodies` is what they were read from.
 
     doubt: why it is not certain that they are meant as calls; "" where it is. broken: why they
     cannot be read; `calls` then holds the name that is there, or nothing.
@@ -68,7 +49,7 @@ class Found:
 
     before: str
     calls: Sequence[Written]
-    body: str
+    bodies: Sequence[str]
     doubt: str = ""
     broken: str = ""
 
@@ -83,7 +64,7 @@ def find(text: str, tools: Sequence[KnownTool]) -> Found | None:
     before = whole[: calls[0].start]
     after = without_end(_LONE_END.sub("", whole[calls[-1].end :])).strip()
     between = any(whole[a.end : b.start].strip(" \t\r\n,;") for a, b in pairwise(calls))
-    if _SHOWN.search(_last_lines(before)):
+    if shows(before):
         return None
     is_alone = not (after or between or other_code or len(calls) < len(blocks))
     in_code = any(block.kind == "fence" for block in calls)
@@ -100,25 +81,19 @@ def cut_call(text: str, tools: Sequence[KnownTool]) -> Found | None:
         body, start = (last.body, last.start) if last else (text, 0)
         name = guess(body)
         is_call = match(name, tools) is not None and _BEGINS_AS_CALL.match(body)
-        return Found(text[:start].rstrip(), [Written(name, None)], body) if is_call else None
+        return Found(text[:start].rstrip(), [Written(name, None)], [body]) if is_call else None
     name = last.name or guess(last.body)
-    return Found(text[: last.start].rstrip(), [Written(name, None)] if name else [], last.body)
+    return Found(text[: last.start].rstrip(), [Written(name, None)] if name else [], [last.body])
 
 
 def _doubt(before: str, more: bool, blocks: Sequence[Block]) -> str:
     if more:
         return "there was more text behind it"
     if any(block.place == "inline" for block in blocks):
-        return "it stood in the middle of a text"
+        return _INLINE
     if before.strip() and any(block.info == "python" for block in blocks):
         return "it stood there as code"
-    return _SUPPOSES if _SUPPOSED.search(_last_lines(before)) else ""
-
-
-def _last_lines(before: str) -> str:
-    """The last paragraph of the text before a call, at most three lines of it."""
-    paragraph = re.split(r"\n[ \t]*\n", before.rstrip())[-1]
-    return "\n".join(paragraph.split("\n")[-3:])
+    return doubt_of(before)
 
 
 def _is_call(block: Block, tools: Sequence[KnownTool]) -> bool:
@@ -129,7 +104,8 @@ def _is_call(block: Block, tools: Sequence[KnownTool]) -> bool:
     except NotACall as exc:
         if block.kind == "mark":
             return bool(exc.name) or block.place == "line"
-        return match(exc.name, tools) is not None and bool(_BEGINS_AS_CALL.match(block.body))
+        begins = block.info in _CODE_FENCES or bool(_BEGINS_AS_CALL.match(block.body))
+        return match(exc.name, tools) is not None and begins
     is_ours = _are_ours(calls, tools) or _is_near(block.body, calls, tools)
     return block.kind == "mark" or is_ours
 
@@ -146,13 +122,13 @@ def _is_near(body: str, calls: Sequence[Written], tools: Sequence[KnownTool]) ->
 
 def _read(before: str, blocks: Sequence[Block], doubt: str) -> Found | None:
     """What the blocks say; broken as a whole where one of them is."""
-    body = "\n".join(block.body for block in blocks)
+    bodies = [block.body for block in blocks]
     try:
         calls = list(_calls(blocks))
     except NotACall as exc:
         named = [Written(exc.name, None)] if exc.name else []
-        return Found(before.rstrip(), named, body, doubt or _doubt_of(body), str(exc))
-    return Found(before.rstrip(), calls, body, doubt)
+        return Found(before.rstrip(), named, bodies, doubt or _doubt_of(bodies[0]), str(exc))
+    return Found(before.rstrip(), calls, bodies, doubt)
 
 
 def _calls(blocks: Sequence[Block]) -> Iterator[Written]:
@@ -179,18 +155,28 @@ def _bare(whole: str, tools: Sequence[KnownTool]) -> Found | None:
     """Calls without marks: JSON or Python notation that is the reply, or its last lines."""
     for start in [m.end() for m in _BARE.finditer(whole)][:_BARE_STARTS]:
         before, body = whole[:start], whole[start:]
-        last = _last_lines(before)
-        if "```" in before or _SHOWN.search(last):
+        if "```" in before or shows(before):
             continue
-        doubt = _SUPPOSES if _SUPPOSED.search(last) else ""
+        doubt = doubt_of(before) or _bare_doubt(before, body)
         try:
             inner = _LONE_END.sub("", body)
             calls = read_calls(inner, closed=inner != body)
         except NotACall as exc:
             if not before.strip() and _is_meant(body, exc.name, tools):
                 doubt = doubt or _doubt_of(body)
-                return Found("", [Written(exc.name, None)], body, doubt, str(exc))
+                return Found("", [Written(exc.name, None)], [body], doubt, str(exc))
             continue
         if _are_ours(calls, tools) or (not before.strip() and _is_near(body, calls, tools)):
-            return Found(before.rstrip(), calls, body, doubt)
+            return Found(before.rstrip(), calls, [body], doubt)
     return None
+
+
+def _bare_doubt(before: str, body: str) -> str:
+    """Why a call without marks behind a text may be a part of it: the line before does not end.
+
+    JSON behind an empty line stands by itself; what looks like code may have code before it.
+    """
+    lines = before.rstrip(" \t").split("\n")
+    if not before.strip() or (body[:1] in "{[" and not lines[-1] and not lines[-2].strip()):
+        return ""
+    return "" if _ENDS_LINE.search(before.rstrip()) else _INLINE

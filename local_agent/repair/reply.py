@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from . import json_text
 from .forms import Found, cut_call, find
 from .ids import unique_ids
 from .names import key, match, unknown
+from .phrases import asks_about_calls, has_marks, is_placeholder
 from .schemas import Schema
 from .tools import KnownTool, Wrong, properties, signature
 from .values import fit, storable
@@ -30,6 +31,8 @@ RAW = "raw_tool_calls"
 REPAIRED = "repaired"  # call id -> what was changed in it
 DOUBTFUL = "doubtful"  # the whole text of a reply whose calls may not be meant
 _TAIL = 40  # characters of broken arguments that the model is shown
+# Ends that are none: the reply stopped before it was whole.
+_CUT = frozenset(["length", "max_tokens", "model_length", "content_filter", "abort", "error"])
 _QUOTE_MIN = 12  # characters that a text must share with a call to be what it was copied from
 _ADVICE = (
     "To call it, use the tool interface, or send the call alone and nothing behind it. "
@@ -78,7 +81,7 @@ def repair(
         for entry in raw or []
         if entry["name"].strip()
     ]
-    cut = reply.response_metadata.get("finish_reason") == "length"
+    cut = reply.response_metadata.get("finish_reason") in _CUT
     text = str(reply.text)
     found = _in_text(text, tools, history, cut) if text_calls else None
     doubtful = text if found and found.doubt and not calls else ""
@@ -135,18 +138,56 @@ def _in_text(
         return None
     if found is None or not any(call.args for call in found.calls):
         return found
-    if any(isinstance(m, ToolMessage) and _is_quoted(found.body, m) for m in history):
+    if any(isinstance(m, ToolMessage) and _is_quoted(found, m) for m in history):
         return None
-    asked = found.before and not found.doubt
-    if asked and any(isinstance(m, HumanMessage) and _is_quoted(found.body, m) for m in history):
+    prompts = [m for m in history if isinstance(m, HumanMessage)]
+    if found.doubt:
+        return found
+    quoted = [m for m in prompts if _is_quoted(found, m)]
+    if quoted and (found.before or any(has_marks(str(m.text)) for m in quoted)):
         return replace(found, doubt="it is the user's own text")
-    return found
+    if _has_placeholder(found, [str(m.text) for m in prompts]):
+        return replace(found, doubt="an argument of it only stands for a value")
+    about_calls = bool(prompts) and asks_about_calls(str(prompts[-1].text))
+    return replace(found, doubt="the user asks about such calls") if about_calls else found
 
 
-def _is_quoted(body: str, message: AnyMessage) -> bool:
-    """Whether a message has the very call, however it is wrapped and escaped there."""
-    wanted = _SPACE_OR_SIGNS.sub("", body)
-    return len(wanted) >= _QUOTE_MIN and wanted in _SPACE_OR_SIGNS.sub("", str(message.text))
+def _has_placeholder(found: Found, prompts: Sequence[str]) -> bool:
+    """Whether an argument is a placeholder that no prompt has."""
+    for call in found.calls:
+        args = call.args
+        if isinstance(args, str):
+            try:
+                args = json_text.read(args)[0]
+            except ValueError:
+                continue
+        if isinstance(args, Mapping) and any(
+            is_placeholder(name, value) and not any(value in prompt for prompt in prompts)
+            for name, value in args.items()
+        ):
+            return True
+    return False
+
+
+def _is_quoted(found: Found, message: AnyMessage) -> bool:
+    """Whether a message has one of these very calls, however it is wrapped and escaped there."""
+    text = _bare(str(message.text))
+    return any(len(form) >= _QUOTE_MIN and form in text for form in _forms_of(found))
+
+
+def _forms_of(found: Found) -> Iterator[str]:
+    """The calls as they may be written elsewhere: as they stand, and each in the usual JSON."""
+    yield from map(_bare, found.bodies)
+    for call in found.calls:
+        if call.args:
+            args = call.args
+            text = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
+            for key in ("arguments", "parameters"):
+                yield _bare(f"name:{call.name},{key}:{text}")
+
+
+def _bare(text: str) -> str:
+    return _SPACE_OR_SIGNS.sub("", text)
 
 
 def _is_said_twice(found: Found, calls: Sequence[_Call]) -> bool:
