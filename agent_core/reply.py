@@ -14,6 +14,7 @@ from agent_core.ledger import Ledger
 from agent_core.ports import Described, Model, Tool
 from agent_core.prompt import Composer
 from agent_core.sent import SENT, basis_of, digest, facts_of, key_of
+from agent_core.turn import is_blank
 from agent_core.view import Limits as Limits
 from context import text_of
 
@@ -107,7 +108,7 @@ class Asker:
             reply, update = await self._ask(values, tools, choice, thread, tell, part=SHORTER)
         is_cut = reply.response_metadata.get("finish_reason") == "length"
         has_calls = reply.additional_kwargs.get("raw_tool_calls")
-        if not (has_calls or is_cut or text_of(reply.content).strip()):
+        if not has_calls and not is_cut and is_blank(text_of(reply.content)):
             reply, more = await self._ask({**values, **update}, tools, choice, thread, tell)
             update |= more
         if reply.response_metadata.get("finish_reason") == "length" and reply.content:

@@ -101,6 +101,11 @@ def handles_of(messages: Sequence[AnyMessage]) -> dict[str, ToolMessage]:
     return found
 
 
+def is_blank(text: str) -> bool:
+    """Whether there is nothing to read in a text: white space, and signs that nobody sees."""
+    return not any(sign.isprintable() and not sign.isspace() for sign in text)
+
+
 def steps_of(turn: Sequence[AnyMessage]) -> int:
     """How many model calls the turn has taken."""
     return sum(isinstance(m, AIMessage) for m in turn)
@@ -194,7 +199,7 @@ def last_answer(reply: AIMessage, why: str, turn: Sequence[AnyMessage]) -> AIMes
     """The reply that had to be the last of its turn, marked with `why`; with the last result that
     is there, where a model that only wants to call has said nothing."""
     results = [m for m in turn if isinstance(m, ToolMessage) and m.status == "success"]
-    if text_of(reply.content).strip() or not results:
+    if not is_blank(text_of(reply.content)) or not results:
         return closing(reply, why)
     text = text_of(results[-1].content).strip()
     shown = text if len(text) <= _RESULT_CHARS else f"{text[:_RESULT_CHARS]}…"
@@ -204,8 +209,9 @@ def last_answer(reply: AIMessage, why: str, turn: Sequence[AnyMessage]) -> AIMes
 
 def answer_of(reply: AIMessage) -> AIMessage:
     """A reply without calls as the end of its turn; an empty one is an error that says so."""
-    if text_of(reply.content).strip():
+    if not is_blank(text_of(reply.content)):
         return closing(reply, "ok")
+    reply = reply.model_copy(update={"content": ""})
     said = reply.response_metadata
     if said.get("finish_reason") == "length":
         spent = "for its reasoning" if said.get("only_thinking") else "before it answered"

@@ -18,6 +18,8 @@ from .thinking import Kind, ThinkSplitter
 # Of llama.cpp's timings: tokens taken from the cache, read, written, and milliseconds for both.
 _TIMINGS = ("cache_n", "prompt_n", "predicted_n", "prompt_ms", "predicted_ms")
 
+_LIMITS = ("max_tokens", "model_length", "max_output_tokens")  # "length" in other words
+
 OnDelta = Callable[[Literal["text", "thinking"], str], None]
 
 
@@ -96,7 +98,8 @@ class Answer:
         if isinstance(delta, Mapping):
             self._add_delta(delta)
         if choice.get("finish_reason"):
-            self.finish = str(choice["finish_reason"])
+            finish = str(choice["finish_reason"])
+            self.finish = "length" if finish in _LIMITS else finish
 
     def _add_delta(self, delta: Mapping[str, Any]) -> None:
         for key in ("reasoning_content", "reasoning"):

@@ -70,6 +70,22 @@ _HEADS = (
 _TAILS = ("<|end_response|>",)
 _SIGNS = (*_DROPPED, *_HEADS, *_TAILS)
 _OPENING = {tag: tags for tags in _TAGS for tag in tags.opening}
+# Where a turn ends, which some servers leave in its text; a turn that the model then begins itself,
+# the user's perhaps, is none of the answer.
+_END = (
+    r"(?:<\|(?:im_end|eot_id|eom_id|endoftext|end_of_text|END_OF_TURN_TOKEN)\|>|<end_of_turn>"
+    r"|<｜end▁of▁sentence｜>|</s>)"
+)
+_TURN = (
+    r"(?:<\|(?:im_start|start_header_id|start_of_role|header_start|user|assistant)\|>"
+    r"|<start_of_turn>|<｜User｜>|<｜Assistant｜>)"
+)
+_NEXT_TURN = re.compile(rf"{_END}\s*{_TURN}", re.I)
+_ENDED = re.compile(rf"{_END}(?:\s|{_END})*(?P<begun><[|｜]?[\w▁]{{0,20}}\|?)?\Z", re.I)
+_ENDS = (  # in full, to hold back what begins like them
+    *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|endoftext|>", "<|end_of_text|>", "</s>"),
+    *("<|end_of_turn_token|>", "<end_of_turn>", "<｜end▁of▁sentence｜>"),
+)
 _FENCE = re.compile(r"^[ \t]*```", re.M)
 _LONE = tuple(tag for tags in _TAGS if tags.alone for tag in tags.closing)
 
@@ -90,12 +106,13 @@ class ThinkSplitter:
         self._within: _Tags | None = _TAGS[0] if opened else None
         self._assumed = opened
         self._has_parts = False  # as those of GPT-OSS
-        self._is_over = False
+        self._is_over = False  # the reply is whole
+        self._is_ended = False  # what follows is another turn
         self._held = ""
 
     def feed(self, piece: str) -> list[tuple[Kind, str]]:
         """Take a piece; what may be the beginning of a tag is kept back."""
-        self._held += piece
+        self._held += "" if self._is_ended else piece
         out: list[tuple[Kind, str]] = []
         while self._step(out):
             pass
@@ -108,7 +125,8 @@ class ThinkSplitter:
         """
         self._is_over = True
         out = self.feed("")
-        self._emit(self._held, out)
+        ended = None if self._within else self._end(_ENDED)
+        self._emit(self._held[: ended.start()] if ended else self._held, out)
         self._held = ""
         if whole and self._assumed and self._within:
             # It never closed: this was the answer after all.
@@ -131,7 +149,9 @@ class ThinkSplitter:
         dropped = self._find(_SIGNS, self._drops)
         found = min((f for f in (opening, lone, dropped) if f), default=None)
         if found is None:
-            self._keep((*_OPENING, *_LONE, *_SIGNS, _SPEAKER + _SPEAKS_TO), out)
+            if ended := self._end(_NEXT_TURN):
+                self._held, self._is_ended = self._held[: ended.start()], True
+            self._keep((*_OPENING, *_LONE, *_SIGNS, *_ENDS, _SPEAKER + _SPEAKS_TO), out)
             return False
         if found == lone:
             self.thinking += self.text + self._held[: found[0]]
@@ -152,6 +172,10 @@ class ThinkSplitter:
     def _keep(self, tags: tuple[str, ...], out: list[tuple[Kind, str]]) -> None:
         """Give out all but what may be the beginning of a tag."""
         low = lower(self._held)
+        if not self._within and (ended := self._end(_ENDED)):
+            self._emit(self._held[: ended.start()], out)
+            self._held = self._held[ended.start() :]
+            return
         longest = max(map(len, tags)) - 1
         size = next(
             (
@@ -163,6 +187,15 @@ class ThinkSplitter:
         )
         self._emit(self._held[: len(low) - size], out)
         self._held = self._held[len(low) - size :]
+
+    def _end(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        """The first end of a turn in the held text that is not quoted and not in code."""
+        for found in pattern.finditer(self._held):
+            before = self.text + self._held[: found.start()]
+            is_html = found.group().startswith("</s>") and "<s>" in before
+            if not is_html and _is_bare("", before):
+                return found
+        return None
 
     def _find(
         self, tags: tuple[str, ...], counts: Callable[[str, str], bool]

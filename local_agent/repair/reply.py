@@ -32,7 +32,7 @@ REPAIRED = "repaired"  # call id -> what was changed in it
 DOUBTFUL = "doubtful"  # the whole text of a reply whose calls may not be meant
 _TAIL = 40  # characters of broken arguments that the model is shown
 # Ends that are none: the reply stopped before it was whole.
-_CUT = frozenset(["length", "max_tokens", "model_length", "content_filter", "abort", "error"])
+_CUT = frozenset(["length", "content_filter", "abort", "error"])
 _QUOTE_MIN = 12  # characters that a text must share with a call to be what it was copied from
 _ADVICE = (
     "To call it, use the tool interface, or send the call alone and nothing behind it. "
