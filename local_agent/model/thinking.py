@@ -39,7 +39,7 @@ _TAGS = (
     _Tags(("<|begin_of_thought|>",), ("<|end_of_thought|>",), "line"),
     _Tags(
         ("<|channel|>analysis<|message|>",),
-        ("<|end|>", "<|channel|>final<|message|>"),
+        ("<|end|>", "<|start|>assistant", "<|channel|>final<|message|>"),
         "line",
     ),
     _Tags(("<|channel>thought\n",), ("<channel|>",), "line"),
@@ -57,18 +57,18 @@ _DROPPED = (
     "<|end|>",
 )
 _PARTS = ("<|start|>", "<|channel|>")  # what the first part begins with
-# What the prompt should have ended with, where a model writes it again, and Command-R's answer.
+# What the prompt should have ended with, where a model writes it again, and what Command-R,
+# OpenThinker and GLM put around an answer.
 _HEADS = (
     "<|im_start|>assistant",
     "<|start_header_id|>assistant<|end_header_id|>",
     "<|header_start|>assistant<|header_end|>",
     "<|start_of_role|>assistant<|end_of_role|>",
     "<|assistant|>",
-    "<|start_response|>",
+    *("<|start_response|>", "<|begin_of_solution|>", "<|begin_of_box|>"),
     ">>>all\n",
 )
-_TAILS = ("<|end_response|>",)
-_SIGNS = (*_DROPPED, *_HEADS, *_TAILS)
+_TAILS = ("<|end_response|>", "<|end_of_solution|>", "<|end_of_box|>")
 _OPENING = {tag: tags for tags in _TAGS for tag in tags.opening}
 # Where a turn ends, which some servers leave in its text; a turn that the model then begins itself,
 # the user's perhaps, is none of the answer.
@@ -88,6 +88,10 @@ _ENDS = (  # in full, to hold back what begins like them
 )
 _FENCE = re.compile(r"^[ \t]*```", re.M)
 _LONE = tuple(tag for tags in _TAGS if tags.alone for tag in tags.closing)
+_SIGNS = (*_DROPPED, *_HEADS, *_TAILS, *_LONE)
+# Signs that count by what is behind them: held back until that is there.
+_GO_ON = (_SPEAKER + _SPEAKS_TO, *(tag + "\n" for tag in _LONE))
+_BEFORE_WORD = re.compile(r"[\s(\[{]\Z")
 
 
 class ThinkSplitter:
@@ -145,13 +149,13 @@ class ThinkSplitter:
             self._keep(self._within.closing, out)
             return False
         opening = self._find(tuple(_OPENING), self._opens)
-        lone = self._find(_LONE, _is_bare) if not self.thinking else None
+        lone = self._find(_LONE, self._is_lone) if not self.thinking else None
         dropped = self._find(_SIGNS, self._drops)
         found = min((f for f in (opening, lone, dropped) if f), default=None)
         if found is None:
             if ended := self._end(_NEXT_TURN):
                 self._held, self._is_ended = self._held[: ended.start()], True
-            self._keep((*_OPENING, *_LONE, *_SIGNS, *_ENDS, _SPEAKER + _SPEAKS_TO), out)
+            self._keep((*_OPENING, *_SIGNS, *_ENDS, *_GO_ON), out)
             return False
         if found == lone:
             self.thinking += self.text + self._held[: found[0]]
@@ -220,14 +224,31 @@ class ThinkSplitter:
             return False
         return _is_bare(tag, before)
 
+    def _is_lone(self, tag: str, before: str) -> bool:
+        """Whether a closing tag behind the text `before` ends reasoning that was never opened.
+
+        One that a text speaks of has a blank or a bracket before it, and the line goes on.
+        """
+        if not _is_bare(tag, before):
+            return False
+        line = _line(before)
+        ends = not line.strip() or not _BEFORE_WORD.search(line)
+        return ends or self._behind(tag, before).startswith("\n")
+
+    def _behind(self, tag: str, before: str) -> str:
+        """The held text behind a tag that stands behind the text `before`."""
+        return self._held[len(before) - len(self.text) + len(tag) :]
+
     def _drops(self, tag: str, before: str) -> bool:
         """Whether a sign behind the text `before` is around the answer or between its parts."""
         if tag in _HEADS:
             return not before.strip()
         if tag in _TAILS:
             return _is_bare(tag, before)
+        if tag in _LONE:  # once more, before there is an answer
+            return bool(self.thinking) and not before.strip()
         if tag == _SPEAKER:
-            behind = self._held[len(before) - len(self.text) + len(tag) :]
+            behind = self._behind(tag, before)
             if _SPEAKS_TO.startswith(behind[: len(_SPEAKS_TO)]) and (behind or not self._is_over):
                 return False
         return self._has_parts or (tag.startswith(_PARTS) and not before.strip())
