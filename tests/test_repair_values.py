@@ -102,6 +102,22 @@ def test_does_not_fit(part: Any, given: Any) -> None:
     assert len(str(wrong.value)) < 600
 
 
+@pytest.mark.parametrize(
+    ("part", "given", "words"),
+    [
+        ({"type": "boolean"}, "no", 'a: "no" is not of type boolean: write true or false'),
+        (WHOLE, True, "a: true is not of type integer: write a whole number"),
+        (TEXT, None, "a: null is not of type string: write a text in quotes"),
+        ({"enum": ["on", "off"]}, "up", 'a: "up" is not one of ["on", "off"]'),
+    ],
+)
+def test_complaints(part: Any, given: Any, words: str) -> None:
+    """What is wrong is said in JSON, with how to write it."""
+    with pytest.raises(Wrong) as wrong:
+        fit(tool(part), {"a": given}, lambda text: None)
+    assert words in str(wrong.value)
+
+
 @pytest.mark.parametrize("nothing", [None, "null", "None"])
 def test_an_optional_that_says_nothing_is_left_out(nothing: Any) -> None:
     """Null for an optional argument means: not given; where the schema takes null it stays."""
@@ -170,7 +186,7 @@ def test_signature() -> None:
     }
     one = Tool("t", "kit", {"properties": parts, "required": ["path"]})
     assert signature(one) == (
-        "t(path: string, unit?: 'c'|'f', n?: integer|null, tags?: array of string, "
+        't(path: string, unit?: "c"|"f", n?: integer|null, tags?: array of string, '
         "x?: any, y?: string|null)"
     )
     many = Tool("t", "kit", {"properties": {f"p{n}": TEXT for n in range(50)}})

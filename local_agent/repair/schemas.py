@@ -9,6 +9,14 @@ from typing import Any
 
 _SHARED = ("$schema", "$defs", "definitions")  # what references of a part may lead to
 _MESSAGE_MAX = 200  # characters of a complaint that quotes the value
+_HINTS = {
+    "boolean": ": write true or false, without quotes",
+    "integer": ": write a whole number, without quotes",
+    "number": ": write a number with a point and nothing else in it",
+    "string": ": write a text in quotes",
+    "array": ": write a list in [ ]",
+    "object": ": write an object in { }",
+}
 
 
 class Schema:
@@ -97,9 +105,23 @@ def _best(validator: Any, value: Any) -> str:
     error = best_match(validator.iter_errors(value))
     if error is None:
         return ""
-    message = " ".join(str(error.message).split())
+    message = " ".join(_complaint(error).split())
     if len(message) > _MESSAGE_MAX:
         half = _MESSAGE_MAX // 2
         message = f"{message[:half]} … {message[-half:]}"
     path = error.json_path.removeprefix("$").lstrip(".")
     return f"{path}: {message}" if path else message
+
+
+def _complaint(error: Any) -> str:
+    """What a validator says, with values as JSON: a model that reads True or None writes them."""
+    wanted = error.validator_value
+    if error.validator == "type" and isinstance(wanted, str):
+        return f"{_json(error.instance)} is not of type {wanted}{_HINTS.get(wanted, '')}"
+    if error.validator == "enum":
+        return f"{_json(error.instance)} is not one of {_json(wanted)}"
+    return str(error.message)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
@@ -58,7 +59,7 @@ def _kind(schema: Any) -> str:
         return "any"
     values = schema.get("enum")
     if isinstance(values, list) and 0 < len(values) <= _ENUM_MAX:
-        return "|".join(map(repr, values))[:80]
+        return "|".join(json.dumps(value, ensure_ascii=False) for value in values)[:80]
     for key in ("anyOf", "oneOf"):
         options = schema.get(key)
         if isinstance(options, list) and options:
