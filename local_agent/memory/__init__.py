@@ -98,7 +98,7 @@ async def open_memory(
         yield Memory(
             saver=saver,
             journal=Journal(statements),
-            threads=Threads(statements),
+            threads=Threads(statements, saver),
             heads=Heads(statements, saver, plain_of(statements.conn.opened)),
             index=None if statements.cipher else Index(statements),
             path=real,

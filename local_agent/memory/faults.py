@@ -24,6 +24,7 @@ class Unreadable(StorageError):
     def of(self, thread: str) -> StorageError:
         """The same as an error of that thread alone."""
         why = self.message.rstrip(".")
+        why = why[0].lower() + why[1:]
         return StorageError(
             f"The thread '{thread}' cannot be read: {why}.",
             "The other threads can: take another with --thread.",
@@ -173,6 +174,9 @@ def _of_sqlite(exc: sqlite3.Error, path: Path | str) -> StorageError:
             f"The database {path} cannot be written ({text}).",
             "Check the rights of the file and its folder, or use another with --db.",
         )
+    # The first names the column and what it holds; the second is of a text for `opened`.
+    if "decode to UTF-8" in text or text.startswith("user-defined function"):
+        return Unreadable(f"The database {path} holds a text that is damaged", _MOVE_AWAY)
     if "no such column" in text or "no column named" in text or "no such table" in text:
         return StorageError(
             f"The tables in {path} are not those of this program ({text}).", _MOVE_AWAY

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, get_type_hints
 
 from langchain_core.messages import AnyMessage, BaseMessageChunk, message_chunk_to_message
@@ -17,6 +18,7 @@ from local_agent.memory.chain import time_of
 from local_agent.memory.courses import Loads, Point, Reader, read_bases
 from local_agent.memory.faults import Unreadable
 from local_agent.memory.shape import check_messages, check_shape
+from local_agent.memory.sums import verify
 from local_agent.memory.tables import THREAD_VALUES, ThreadInfo, thread_of
 from local_agent.transfer.document import Course, Document, Step, basis_keys
 
@@ -31,13 +33,25 @@ def collect(conn: sqlite3.Connection, thread: str, loads: Loads) -> Document:
 
     Raises ThreadError where there is none of that name, StorageError where it cannot be read.
     """
-    reader = Reader(conn, thread, loads, _replay)
+    damage = _damage(conn, thread, loads)
+    reader = Reader(conn, thread, loads, _replay, damaged=bool(damage))
     if reader.head is None:
         raise ThreadError(f"There is no thread '{thread}'.", "See: agent threads list")
     try:
-        return _collect(conn, thread, reader, reader.head)
+        return replace(_collect(conn, thread, reader, reader.head), damage=damage)
     except Unreadable as exc:
         raise exc.of(thread) from exc
+
+
+def _damage(conn: sqlite3.Connection, thread: str, loads: Loads) -> str:
+    """What is wrong with the thread as a whole; each of its values can be read."""
+    try:
+        verify(conn, thread, loads)
+    except Unreadable as exc:
+        return exc.message
+    except sqlite3.Error as exc:
+        return str(exc)
+    return ""
 
 
 def _collect(conn: sqlite3.Connection, thread: str, reader: Reader, head: str) -> Document:
