@@ -55,6 +55,13 @@ class Way:
         """Whether it ends at a checkpoint that holds the value."""
         return self.seed is not NO_SEED
 
+    @property
+    def begins(self) -> str | None:
+        """The checkpoint that holds the value whole, if one was met."""
+        if self.is_whole:
+            return self.head
+        return self.ids[-1] if self.has_seed else None
+
 
 def way_back(
     conn: sqlite3.Connection,
@@ -63,8 +70,12 @@ def way_back(
     loads: Loads,
     base: str | None = None,
     mark: str | None = None,
+    *,
+    own: bool = False,
 ) -> Way | None:
     """The way from `head` back to `base`, or to the next stored value, or to the root.
+
+    With `own` a value that the head holds itself is the end of it too.
 
     None where it does not lead there: a checkpoint on it is gone, or stands before its parent.
     """
@@ -80,6 +91,8 @@ def way_back(
             way.marks[at] = crc32(blob, crc32(kind.encode()))
         if at == head:
             way.is_whole = value is not NO_SEED
+            if own and way.is_whole:
+                return way
         else:
             way.ids.append(at)
             if value is not NO_SEED:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import aiosqlite
 
 from local_agent.errors import StorageError
+from local_agent.memory.backup import Say, back_up_foreign, log
 from local_agent.memory.crypt import Opened, begin_cipher, check_installed, read_cipher
 from local_agent.memory.faults import (
     OLDEST_SQLITE,
@@ -40,18 +41,24 @@ class Connection(aiosqlite.Connection):
         self.opened = opened
 
 
-async def connect(path: Path | None, busy_timeout: float, key: str = "") -> Connection:
+async def connect(
+    path: Path | None, busy_timeout: float, key: str = "", say: Say = log
+) -> Connection:
     """Open `path` (None: in memory) with our settings and tables; seconds to wait for a lock.
 
-    With a `key` what is written to a file from now on is encrypted. Raises StorageError, and then
-    has left an existing file as it was.
+    With a `key` what is written to a file from now on is encrypted. `say` gets what a person should
+    know: that a file of another program was copied first. Raises StorageError, and then has left an
+    existing file as it was.
     """
-    gone = threading.Event()
+    gone, lines = threading.Event(), list[str]()
     try:
-        opened = await asyncio.to_thread(open_plain, path, busy_timeout, key, gone)
+        opened = await asyncio.to_thread(open_plain, path, busy_timeout, key, gone, lines.append)
     except BaseException:
         gone.set()  # cancelled: the thread closes what it is still opening
         raise
+    finally:
+        for line in lines:
+            say(line)
     # Handed over open, because aiosqlite does not wait for its thread after a failed start.
     conn = Connection(opened)
     start = asyncio.ensure_future(conn)
@@ -65,16 +72,22 @@ async def connect(path: Path | None, busy_timeout: float, key: str = "") -> Conn
 
 
 def open_plain(
-    path: Path | None, busy_timeout: float, key: str = "", gone: threading.Event | None = None
+    path: Path | None,
+    busy_timeout: float,
+    key: str = "",
+    gone: threading.Event | None = None,
+    say: Say = log,
 ) -> Opened:
     """The same for code that waits itself; `gone` is set when nobody waits any more."""
     try:
-        return _open(path, busy_timeout, key, gone or threading.Event())
+        return _open(path, busy_timeout, key, gone or threading.Event(), say)
     except sqlite3.Error as exc:
         raise translate(exc, path or ":memory:") or exc from exc
 
 
-def _open(path: Path | None, busy_timeout: float, key: str, gone: threading.Event) -> Opened:
+def _open(
+    path: Path | None, busy_timeout: float, key: str, gone: threading.Event, say: Say
+) -> Opened:
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise StorageError(
             f"SQLite {sqlite3.sqlite_version} is too old.",
@@ -90,7 +103,7 @@ def _open(path: Path | None, busy_timeout: float, key: str, gone: threading.Even
     )
     try:
         conn.use(None)
-        _prepare(conn, path, key)
+        _prepare(conn, path, key, say)
         if gone.is_set():
             raise sqlite3.OperationalError("nobody waits for this connection any more")
     except BaseException:
@@ -99,10 +112,11 @@ def _open(path: Path | None, busy_timeout: float, key: str, gone: threading.Even
     return conn
 
 
-def _prepare(conn: Opened, path: Path | None, key: str) -> None:
+def _prepare(conn: Opened, path: Path | None, key: str, say: Say) -> None:
     if path is not None:
         _check_content(conn, path)
         conn.use(read_cipher(conn, path, key))
+        back_up_foreign(conn, path, say)
     else:
         conn.execute("PRAGMA temp_store=MEMORY")  # large sorts would go to a file
     conn.execute("PRAGMA auto_vacuum=INCREMENTAL")  # takes effect before the first table only

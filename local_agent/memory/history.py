@@ -156,5 +156,5 @@ def _read(
     rows = updates_on(conn, place, way.ids)
     running, found = sums_on(way, rows, start, wanted)
     if not way.reached:  # what it goes on from was looked at before
-        check(conn, place, head, saved, found)
+        check(conn, place, head, saved, found, way.begins)
     return way, rows, running

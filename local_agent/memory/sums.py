@@ -135,18 +135,26 @@ def saved_of(conn: sqlite3.Connection, thread: str) -> Saved | None:
 
 
 def check(
-    conn: sqlite3.Connection, place: Place, head: str, saved: Saved | None, found: Sum | None
+    conn: sqlite3.Connection,
+    place: Place,
+    head: str,
+    saved: Saved | None,
+    found: Sum | None,
+    begins: str | None = None,
 ) -> None:
     """Raise `Lost` where the thread at `head` is not what was saved.
 
     `found` is the sum at the checkpoint that was saved; None where the way from `head` does not
-    have it. That is as it should be on another course, and behind what another program wrote whole.
+    have it. That is as it should be on another course, and behind `begins`, the checkpoint that
+    holds the whole value: another program put that there, and may have taken older ones away.
     """
     if saved is None or found == saved.sum:
         return
     if found is None:
         (newest,) = conn.execute(_NEWEST, place[:2]).fetchone()
-        if head != newest or saved.sum.head in ancestors(conn, place, head):
+        if head != newest or saved.sum.head < (begins or ""):
+            return
+        if saved.sum.head in ancestors(conn, place, head):
             return
     raise Lost(saved.messages)
 
@@ -198,21 +206,21 @@ def measured(conn: sqlite3.Connection, thread: str, loads: Loads) -> Sum | None:
     """
     place = (thread, "", CHANNEL)
     (head,) = conn.execute(_NEWEST, place[:2]).fetchone()
-    way = way_back(conn, place, head, loads) if head else None
+    way = way_back(conn, place, head, loads, own=True) if head else None
     return _on(conn, place, way, head) if way else None
 
 
 def verify(conn: sqlite3.Connection, thread: str, loads: Loads) -> None:
     """Raise `Lost` where the thread is not what was saved of it. Reads all of it."""
     saved, place = saved_of(conn, thread), (thread, "", CHANNEL)
+    wanted = saved.sum.head if saved else None
     (head,) = conn.execute(_NEWEST, place[:2]).fetchone()
-    way = (
-        way_back(conn, place, head, loads, mark=saved.sum.head if saved else None) if head else None
-    )
+    way = way_back(conn, place, head, loads, mark=wanted, own=True) if head else None
     if way is None:
         check_chain(conn, place, head or "", saved, loads)
     elif saved is not None:
-        check(conn, place, head, saved, _on(conn, place, way, saved.sum.head))
+        found = _on(conn, place, way, saved.sum.head)
+        check(conn, place, head, saved, found, way.begins)
 
 
 def _on(conn: sqlite3.Connection, place: Place, way: Way, wanted: str) -> Sum | None:

@@ -18,7 +18,7 @@ from local_agent.memory.chain import time_of
 from local_agent.memory.courses import Loads, Point, Reader, read_bases
 from local_agent.memory.faults import Unreadable
 from local_agent.memory.shape import check_messages, check_shape
-from local_agent.memory.sums import verify
+from local_agent.memory.sums import saved_of, verify
 from local_agent.memory.tables import THREAD_VALUES, ThreadInfo, thread_of
 from local_agent.transfer.document import Course, Document, Step, basis_keys
 
@@ -38,9 +38,25 @@ def collect(conn: sqlite3.Connection, thread: str, loads: Loads) -> Document:
     if reader.head is None:
         raise ThreadError(f"There is no thread '{thread}'.", "See: agent threads list")
     try:
-        return replace(_collect(conn, thread, reader, reader.head), damage=damage)
+        if not damage and _is_short(conn, thread, reader.course(reader.head)):
+            damage = "rows of it cannot be found"
+            reader = Reader(conn, thread, loads, _replay, damaged=True)
+        return replace(_collect(conn, thread, reader, reader.head or ""), damage=damage)
     except Unreadable as exc:
         raise exc.of(thread) from exc
+
+
+def _is_short(conn: sqlite3.Connection, thread: str, course: Sequence[Point]) -> bool:
+    """Whether the course has other messages, where the thread was last saved, than there were.
+
+    A damaged index gives for one query what it does not give for another.
+    """
+    saved = saved_of(conn, thread)
+    if saved is None:
+        return False
+    head = saved.sum.head
+    at_it = any(point.count != saved.messages for point in course if point.id == head)
+    return at_it or not course or course[-1].id < head
 
 
 def _damage(conn: sqlite3.Connection, thread: str, loads: Loads) -> str:
