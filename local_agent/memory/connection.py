@@ -6,8 +6,8 @@ import asyncio
 import secrets
 import sqlite3
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,6 +39,12 @@ class Connection(aiosqlite.Connection):
     def __init__(self, opened: Opened) -> None:
         super().__init__(lambda: opened, 64)
         self.opened = opened
+        self.is_held = False  # several changes are to be one; see `Statements.together`
+
+    async def commit(self) -> None:
+        """Commit, where this is not a part of something larger."""
+        if not self.is_held:
+            await super().commit()
 
 
 async def connect(
@@ -241,7 +247,39 @@ class Statements:
 
     async def change(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` in one transaction; it is on disk when this returns, or nothing of it is."""
+        if self.conn.is_held:  # then it is a part of that one
+            return await self.look(work)
         return await self.finish(self._alone(lambda conn: transact(conn, work)))
+
+    @asynccontextmanager
+    async def together(self) -> AsyncIterator[None]:
+        """Make all that is written inside one transaction: it is on disk at the end, or none is.
+
+        For changes of several steps that a kill must not part, some of them LangGraph's. Nothing
+        else may write on this connection meanwhile: the thread is held, and runs nothing.
+        """
+        if self.conn.is_held:
+            yield
+            return
+        await self.finish(self._alone(lambda conn: conn.execute("BEGIN IMMEDIATE")))
+        self.conn.is_held = True
+        try:
+            yield
+        except BaseException:
+            await self._end(self.conn.rollback)
+            raise
+        await self._end(self.conn.commit)
+
+    async def _end(self, how: Callable[[], Awaitable[None]]) -> None:
+        """Wait for what still writes, and end the transaction."""
+        if self._running:
+            await asyncio.wait(self._running)
+        self.conn.is_held = False
+        await self.finish(self._ended(how))
+
+    async def _ended(self, how: Callable[[], Awaitable[None]]) -> None:
+        async with self.lock:
+            await how()
 
     async def _alone(self, work: Callable[[sqlite3.Connection], T]) -> T:
         async with self.lock:
