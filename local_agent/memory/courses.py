@@ -32,6 +32,7 @@ _ONE = "AND checkpoint_id = ?"
 _ALL = "NOT INDEXED"  # through the whole table
 _HAS_PATHS = "SELECT 1 FROM pragma_table_info('writes') WHERE name = 'task_path'"
 _MESSAGES = "messages"
+_NODE = 24  # where the random part of a checkpoint's id begins
 # LangGraph's channels that lead to a next step.
 _ASKS = "branch:to:agent"
 _NEXT, _TASKS = ("branch:to:", "__start__"), "__pregel_tasks"
@@ -92,6 +93,14 @@ class Point:
         return any(key.startswith(_NEXT) for key in self.values) or bool(self.values.get(_TASKS))
 
 
+def next_to(point: Point, messages: list[Any]) -> Point:
+    """A point behind another one with these messages, and an id that comes right behind its own."""
+    time, node = point.id[:_NODE], point.id[_NODE:]
+    following = f"{time}{int(node, 16) + 1:0{len(node)}x}"[: len(point.id)]
+    log = _Log(messages)
+    return Point(following, point.id, "loop", log, len(messages), None, point.values)
+
+
 class Reader:
     """Reads the courses of one thread. A point that two courses share is read once.
 
@@ -142,6 +151,20 @@ class Reader:
             points.append(point)
             self._points[checkpoint_id] = before = point
         return points
+
+    def unfinished(self, course: Sequence[Point]) -> list[Any] | None:
+        """The messages behind the end of a course: what tasks of its last step have come to.
+
+        They wait beside that step until all its tasks have ended, as a prompt waits to be taken.
+        None where there are none, or where the course went on.
+        """
+        end = course[-1]
+        if any(parent == end.id for parent, *_ in self._rows.values()):
+            return None
+        given = end.values.get("__start__")
+        prompt = given.get("messages") if isinstance(given, Mapping) else None
+        updates = self._written(end.id) or ([prompt] if prompt else [])
+        return _list_of(self._replay(end.messages, updates)) if updates else None
 
     def _before(self, checkpoint_id: str) -> str | None:
         """The parent of a checkpoint; where that is gone, the newest that is older than this one.

@@ -15,7 +15,7 @@ from agent_graph import State
 from local_agent.errors import ThreadError
 from local_agent.memory.branches import Branch, read_branches
 from local_agent.memory.chain import time_of
-from local_agent.memory.courses import Loads, Point, Reader, read_bases
+from local_agent.memory.courses import Loads, Point, Reader, next_to, read_bases
 from local_agent.memory.faults import Unreadable
 from local_agent.memory.shape import check_messages, check_shape
 from local_agent.memory.sums import saved_of, verify
@@ -73,7 +73,9 @@ def _damage(conn: sqlite3.Connection, thread: str, loads: Loads) -> str:
 def _collect(conn: sqlite3.Connection, thread: str, reader: Reader, head: str) -> Document:
     main = reader.course(head)
     left = sorted(_branches(conn, thread), key=lambda one: (one.created, one.checkpoint_id))
-    courses = [main, *(reader.course(one.checkpoint_id) for one in left)]
+    is_open = main[-1].is_open
+    courses = [_settled(reader, main)]
+    courses += [_settled(reader, reader.course(one.checkpoint_id)) for one in left]
     steps = _Steps(courses)
     taken = [steps.new_on(course) for course in courses]
     info = _info(conn, thread)
@@ -84,7 +86,7 @@ def _collect(conn: sqlite3.Connection, thread: str, reader: Reader, head: str) -
         steps=taken[0],
         branches=tuple(
             Course(
-                one.checkpoint_id,
+                course[-1].id,
                 new,
                 one.created,
                 one.first_turn,
@@ -94,13 +96,19 @@ def _collect(conn: sqlite3.Connection, thread: str, reader: Reader, head: str) -
                 one.left_for == head,
                 one.stops,
             )
-            for one, new in zip(left, taken[1:], strict=True)
+            for one, course, new in zip(left, courses[1:], taken[1:], strict=True)
         ),
         model=info.model if info else "",
         parent=info.parent if info else None,
-        is_open=main[-1].is_open,
+        is_open=is_open,
         bases=read_bases(conn, basis_keys(step for course in taken for step in course)),
     )
+
+
+def _settled(reader: Reader, course: list[Point]) -> list[Point]:
+    """The course with a step more, where results or a prompt wait beside its last one."""
+    messages = reader.unfinished(course) if course else None
+    return course if messages is None else [*course, next_to(course[-1], messages)]
 
 
 class _Steps:
