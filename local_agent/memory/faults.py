@@ -166,7 +166,7 @@ def translate(exc: BaseException, path: Path | str = "memory.db") -> StorageErro
 
 
 def _of_sqlite(exc: sqlite3.Error, path: Path | str) -> StorageError:
-    code, text = getattr(exc, "sqlite_errorcode", 0) & 0xFF, str(exc)
+    code, text = getattr(exc, "sqlite_errorcode", 0) & 0xFF, " ".join(str(exc).split())
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or "is locked" in text:
         return StorageError(
             f"The database {path} is locked by another program; nothing was saved.",
