@@ -16,8 +16,9 @@ def mend(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
     """`messages` as a history that begins with a prompt and in which every call has its result.
 
     Results stand directly behind their calls in call order, a call without a result gets one,
-    a result without a call goes, a prompt without an answer is marked as stopped, all content is
-    text. What comes out for a message depends on nothing that stands behind the next prompt.
+    a result without a call goes, a prompt without an answer is marked as stopped, answers that
+    follow each other are one message, all content is text. What comes out for a message depends on
+    nothing that stands behind the next prompt.
     """
     out: list[AnyMessage] = []
     at = 0
@@ -30,13 +31,26 @@ def mend(messages: Sequence[AnyMessage]) -> list[AnyMessage]:
                 results[result.tool_call_id] = result
                 at += 1
             if out:
-                out.append(as_text(message))
+                out.append(_with_answer_before(out, message))
                 out.extend(_answer(message, results))
         elif isinstance(message, AIMessage):
             _append_answer(out, message)
         elif isinstance(message, HumanMessage):
             _append_prompt(out, message)
     return out
+
+
+def _with_answer_before(out: list[AnyMessage], message: AIMessage) -> AnyMessage:
+    """The message with calls, which takes in an answer that it directly follows: roles alternate.
+
+    Lists of other programs have such pairs. An answer without a text has nothing to be kept.
+    """
+    if not isinstance(out[-1], AIMessage):
+        return as_text(message)
+    before = text_of(out.pop().content)
+    texts = [before if before != STOPPED else "", text_of(message.content)]
+    text = "\n\n".join(filter(None, texts))
+    return message.model_copy(update={"content": text})
 
 
 def _answer(message: AIMessage, results: Mapping[str, ToolMessage]) -> list[AnyMessage]:

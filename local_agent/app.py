@@ -84,7 +84,12 @@ async def open_app(settings: Settings, say: Say) -> AsyncIterator[App]:
     """
     async with AsyncExitStack() as stack:
         memory = await stack.enter_async_context(
-            open_memory(settings.db, ephemeral=settings.ephemeral, key=settings.memory.key)
+            open_memory(
+                settings.db,
+                ephemeral=settings.ephemeral,
+                key=settings.memory.key,
+                say=lambda line: say(line, "info"),
+            )
         )
 
         def files_dir() -> Path:

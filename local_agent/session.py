@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
@@ -203,6 +204,8 @@ class Session:
                     approval = event  # shown when it is on disk: the stream has ended
                 else:
                     yield event
+            if approval is not None:
+                await self._note_waiting()
             yield approval or await self._finish()
         except Exception as exc:  # noqa: BLE001 - one turn is isolated: it fails, the thread goes on
             yield await self.abandon("error", self._error_of(exc))
@@ -343,8 +346,19 @@ class Session:
         update = await closing_messages(state, untaken, *place, text, why, is_crash=is_crash)
         await self._graph.aupdate_state(self._config, {"messages": update}, as_node="agent")
 
+    async def _note_waiting(self) -> None:
+        """Enter the thread as it waits. Without that it waits too, and is only not listed so."""
+        with suppress(StorageError):
+            await self._enter(await self.messages())
+
     async def _record(self) -> None:
         messages = await self.messages()
+        await self._enter(messages)
+        await self._journal.settle(self.thread)
+        if self._index is not None:
+            await self._index.sync(self.thread, messages)
+
+    async def _enter(self, messages: Sequence[AnyMessage]) -> None:
         prompts = [m for m in messages if isinstance(m, HumanMessage)]
         title = " ".join(text_of(prompts[0].content).split())[:80] if prompts else None
         await self._threads.touch(
@@ -354,9 +368,6 @@ class Session:
             turns=len(prompts),
             model=self._model_name(),
         )
-        await self._journal.settle(self.thread)
-        if self._index is not None:
-            await self._index.sync(self.thread, messages)
 
     def _finished(
         self, status: Status, error: str | None, approval_id: str | None = None

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,9 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.types import Overwrite
 
 from local_agent.errors import StorageError
+from local_agent.memory import check_file
 from local_agent.memory.shape import check_built, check_shape
-from local_agent.testing import Say, ScriptedServer
+from local_agent.testing import Call, Say, ScriptedServer
 from local_agent.threads import list_threads, pending_approvals
 from tests.graph_kit import ScriptedModel, ScriptedTool, call, collect, open_session, say
 from tests.program_kit import Done, Program
@@ -347,8 +348,46 @@ def test_a_damaged_file_in_the_program(tmp_path: Path, whole: Path, scripted: St
     assert (runs[2].code, "FAIL  database: " in runs[2].out) == (1, True)
     assert program.db.read_bytes() == bytes(content)
     assert [p.name for p in tmp_path.glob("memory.db?*")] == []
-    program.db.rename(tmp_path / "kept.db")
-    assert program.run("-q", "-p", "x").out == "hi\n"
+    (tmp_path / "memory.db.damaged").write_bytes(b"an earlier one")  # is not written over
+    for number in ("2", "3"):
+        said = program.run("-q", "-p", "x").err
+        kept = f"{program.db}.damaged{number}"
+        assert f"mv {program.db} {kept}; or restore" in said or sys.platform == "win32"
+        if number == "3":
+            break
+        program.db.rename(kept)
+        assert program.run("-q", "-p", "x").out == "hi\n"
+        assert Path(kept).read_bytes() == bytes(content)
+        program.db.write_bytes(content)
+
+
+@posix
+@pytest.mark.process
+def test_d04_a_full_disk_for_the_logs_alone(tmp_path: Path, scripted: Start) -> None:
+    """D04: what servers say on their error output is lost then, and the chat goes on."""
+    replies = [Call("add", {"a": 1, "b": 2}), Say("It is 3.")]
+    with small_disk(100) as disk:
+        (disk / "filler").write_bytes(b"")
+        with (disk / "filler").open("ab", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(b"x" * 4096)
+        env = {"XDG_STATE_HOME": str(disk)}
+        program = Program(tmp_path, scripted(replies).base_url, env=env)
+        assert str(disk) in program.run("config", "path").out
+        done = program.run("-p", "add")
+        assert (done.code, done.out) == (0, "It is 3.\n"), done
+
+
+def test_a_free_name_for_a_damaged_file(tmp_path: Path) -> None:
+    """The command that is said keeps every file that lies there already."""
+    path = tmp_path / "it's mine.db"
+    path.write_text("x" * 200)
+    Path(f"{path}.damaged").touch()
+    Path(f"{path}-wal").touch()
+    with pytest.raises(StorageError) as caught:
+        check_file(path)
+    assert "(and -wal, -shm beside it): " in caught.value.hint
+    assert ".db.damaged2" in caught.value.hint
 
 
 def test_messages_are_whole_or_an_error() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +23,7 @@ from local_agent.threads import list_threads
 from tests.foreign import BROKEN, FILE, WHOLE, plain_graph, write_foreign
 from tests.graph_kit import ScriptedModel, ScriptedTool, collect, open_session, say
 from tests.program_kit import Program, text_of
+from tests.test_faults import is_one_line, small_disk
 
 Start = Callable[..., ScriptedServer]
 CALLS = ["user: read two files", "assistant: ", "tool: a is 42", "tool: b is 42"]
@@ -118,6 +121,73 @@ async def test_the_other_program_can_go_on_too(foreign: Path) -> None:
         config: Any = {"configurable": {"thread_id": "metadata"}}
         state = await plain_graph(saver).ainvoke({"messages": [HumanMessage("back")]}, config)
         assert state["messages"][-1].content == "answer to back"
+
+
+# -- a copy first ----------------------------------------------------------------------------------
+
+
+def copies(path: Path) -> list[Path]:
+    return sorted(path.parent.glob(f"{path.name}.backup-*"))
+
+
+@pytest.mark.process
+def test_d06_a_copy_is_made_before_the_file_is_changed(kept: Path, scripted: Start) -> None:
+    """D06: what another program wrote is kept as it was, once, and that is said in one line."""
+    program = Program(kept.parent, scripted(lambda body: Say("ok")).base_url, servers="")
+    before = kept.read_bytes()
+    assert program.run("threads", "list").code == 0  # only looks, and makes no copy
+    assert (copies(kept), kept.read_bytes()) == ([], before)
+    runs = [program.run("--thread", thread, "-p", "on") for thread in ("chat", "extra")]
+    assert [done.code for done in runs] == [0, 0], runs
+    (copy,) = copies(kept)
+    said = [line for done in runs for line in done.err.splitlines() if copy.name in line]
+    assert len(said) == 1
+    assert str(kept) in said[0]
+    if sys.platform != "win32":
+        assert copy.stat().st_mode & 0o777 == 0o600
+    with closing(sqlite3.connect(copy)) as conn, closing(sqlite3.connect(FILE)) as old:
+        assert list(conn.iterdump()) == list(old.iterdump())
+    assert not [one for one in kept.parent.iterdir() if ".part" in one.name]
+    done = program.run("threads", "list", "--db", copy)
+    assert (done.code, "chat" in done.out) == (0, True)
+
+
+@pytest.mark.parametrize("command", ["rename", "import", "show"])
+@pytest.mark.process
+def test_d06_every_command_that_changes_it_makes_the_copy(kept: Path, command: str) -> None:
+    """Also where no conversation is opened."""
+    program = Program(kept.parent, "http://127.0.0.1:9", servers="")
+    talk = kept.parent / "talk.json"
+    talk.write_text('[{"role": "user", "content": "hi"}]', "utf-8")
+    args = {"rename": ["chat", "talk"], "import": [talk], "show": ["chat"]}[command]
+    done = program.run("threads", command, *args)
+    assert done.code == 0, done
+    assert done.err.count(copies(kept)[0].name) == 1
+
+
+@pytest.mark.process
+def test_d06_no_copy_no_change(tmp_path: Path, scripted: Start) -> None:
+    """No room for a copy: one line, and not a byte of the file is another; with room it goes on."""
+    program = Program(tmp_path, scripted(lambda body: Say("ok")).base_url, servers="")
+    with small_disk(FILE.stat().st_size // 1024 + 100) as disk:
+        db = Path(shutil.copy(FILE, disk / "memory.db"))
+        before = db.read_bytes()
+        done = program.run("-q", "--db", db, "--thread", "chat", "-p", "on")
+        is_one_line(done, "no copy of it could be made", str(db))
+        assert [one.name for one in disk.iterdir() if "backup" in one.name] == []
+        assert db.read_bytes() == before
+        subprocess.run(["mount", "-o", "remount,size=8m", str(disk)], check=True)
+        done = program.run("-q", "--db", db, "--thread", "chat", "-p", "on")
+        assert (done.code, len(copies(db))) == (0, 1), done
+
+
+async def test_our_own_file_is_not_copied(tmp_path: Path) -> None:
+    """Nor a new one."""
+    path = tmp_path / "memory.db"
+    for text in ("one", "two"):
+        async with open_session(path, ScriptedModel([say(text)]), []) as session:
+            await collect(session.send(text))
+    assert copies(path) == []
 
 
 # -- state of other versions ----------------------------------------------------------------------

@@ -241,7 +241,9 @@ WRONG = (
     (("edit", "t", "--call", "r1"), 2, "--args is missing"),
     (("edit", "t", "--call", "r1", "--args", "[]", "--no-run"), 2, "must be one JSON object"),
     (("edit", "t", "--call", "r1", "--args", "{}", "--no-run"), 1, "No call 'r1' waits"),
-    (("edit", "t", "--state", "{"), 2, "--state is not JSON"),
+    (("edit", "t", "--state", "{"), 2, "--state is not JSON: it breaks off behind character 1."),
+    (("edit", "t", "--state", "{bad"), 2, "it goes wrong at character 2 (bad). Write it like {"),
+    (("edit", "t", "--state", ""), 2, "--state is not JSON: it is empty."),
     (("edit", "t", "--state", '{"messages": 1}', "--no-run"), 2, "'messages' of the state"),
 )
 

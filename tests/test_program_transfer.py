@@ -72,6 +72,26 @@ def test_a_thread_goes_to_another_database(tmp_path: Path, scripted: Start) -> N
     assert text_of(server.requests[-1])[0] == "user: add"
 
 
+def test_a_list_with_an_answer_in_front_of_calls_goes_on(tmp_path: Path, scripted: Start) -> None:
+    """What another program wrote apart is sent so that a strict server takes it."""
+    server = scripted(answer)
+    program = Program(tmp_path, server.base_url)
+    call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+    talk = [
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": "let me see"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "3"},
+        {"role": "assistant", "content": "It is 3."},
+    ]
+    (tmp_path / "talk.json").write_text(json.dumps(talk), "utf-8")
+    assert program.run("threads", "import", tmp_path / "talk.json", "--thread", "t").code == 0
+    done = program.run("--thread", "t", "-p", "more")
+    assert (done.code, done.out, server.refused) == (0, "ok: more\n", [])
+    sent = ["user: hi", "assistant: let me see", "tool: 3", "assistant: It is 3.", "user: more"]
+    assert text_of(server.requests[-1]) == sent
+
+
 def test_secrets_are_taken_out(tmp_path: Path, scripted: Start) -> None:
     """D15: what the configuration keeps secret, and what has the shape of a secret."""
     env = {"KEY": "plain words of mine"}

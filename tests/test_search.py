@@ -17,13 +17,16 @@ from typing import Any
 import pytest
 from langchain_core.messages import HumanMessage, RemoveMessage, ToolMessage
 
+from agent_core import compaction
 from local_agent.cli import run
 from local_agent.errors import ThreadError
 from local_agent.lock import thread_lock
 from local_agent.memory import open_memory
+from local_agent.memory.heads import config_of
 from local_agent.memory.index import Hit
 from local_agent.memory.tables import MIGRATIONS
 from local_agent.memory.words import parse
+from local_agent.threads.prune import prune_open
 from local_agent.threads.search import search_threads
 from local_agent.timeline.edits import edit_result
 from tests.graph_kit import ScriptedModel, ScriptedTool, call, collect, open_session, say
@@ -189,6 +192,59 @@ async def test_a_corrected_result_is_found_as_it_is_now(tmp_path: Path) -> None:
         await answer(session, (await collect(session.proceed()))[-1], yes=False)
     assert found(path, '"wise text"') == [("t", 1, "result", "r1")]
     assert found(path, '"look done"') == []
+
+
+async def test_what_was_purged_is_not_found_and_the_rest_keeps_its_turns(tmp_path: Path) -> None:
+    """A turn has the number that /rewind shows, also when older ones were removed for good."""
+    path = tmp_path / "m.db"
+    words = ["alpha", "beta", "gamma", "delta"]
+    replies = [call(("look", {"n": 1})), *(say(f"about {word}") for word in words)]
+    async with open_line(path, replies, TOOLS) as (session, timeline, _):
+        for word in words:
+            await collect(session.send(word))
+        messages = await session.messages()
+        folded = {"summary": "of old", "summary_upto": messages[5].id}
+        await session.update(folded)
+        gone = compaction.purge(await session.values())
+        assert gone is not None
+        assert gone.turns == 2
+        await session.update(gone.update)
+        numbers = {turn.prompt: turn.number for turn in await timeline.turns()}
+    for _ in range(2):  # as the end of a turn left it, and made anew
+        assert found(path, "alpha") == found(path, "beta") == found(path, '"look done"') == []
+        for word in ("gamma", "delta"):
+            assert found(path, word) == [
+                ("t", numbers[word], "answer", ""),
+                ("t", numbers[word], "prompt", ""),
+            ]
+        assert numbers["delta"] == 4
+        with closing(sqlite3.connect(path)) as conn, conn:
+            conn.execute("UPDATE agent_indexed SET head = '', mark = ''")
+    async with open_line(path, [say("on")], TOOLS) as (session, timeline, _):
+        await collect(session.send("epsilon"))
+        assert found(path, "epsilon") == [("t", len(await timeline.turns()), "prompt", "")]
+        async with open_memory(path) as memory:
+            await prune_open(memory, "t", 2)
+        assert found(path, "delta")[0][1] == 4 - 5 + len(await timeline.turns())
+
+
+@pytest.mark.parametrize("change", ["replaced", "removed"])
+async def test_what_was_changed_in_place_is_found_as_it_is_now(tmp_path: Path, change: str) -> None:
+    """By another program, say: the old text is found no more, whatever its length."""
+    path = tmp_path / "m.db"
+    async with open_line(path, [say("one"), say("two"), say("three")]) as (session, timeline, _):
+        for word in ("alpha", "beta"):
+            await collect(session.send(word))
+        assert found(path, "alpha") == [("t", 1, "prompt", "")]
+        first = (await session.messages())[0]
+        new = HumanMessage("omega", id=first.id)
+        update = [new if change == "replaced" else RemoveMessage(id=first.id or "")]
+        where = config_of("t")
+        await timeline.graph.aupdate_state(where, {"messages": update}, as_node="agent")
+        assert found(path, "alpha") == []
+        await collect(session.send("gamma"))
+    assert found(path, "alpha") == []
+    assert found(path, "omega") == ([("t", 1, "prompt", "")] if change == "replaced" else [])
 
 
 async def test_a_thread_that_was_turned_back_is_found_as_it_stands(tmp_path: Path) -> None:
@@ -386,6 +442,7 @@ async def test_the_search_needs_no_langchain(tmp_path: Path) -> None:
     _make_first_version(path)
     code = """
 import sys
+from agent_core import compaction
 from local_agent.cli import run
 code = run(["threads", "search", "alpha", "--db", sys.argv[1]])
 heavy = {"langchain_core", "langgraph", "openai", "mcp"} & {m.split(".")[0] for m in sys.modules}

@@ -21,8 +21,8 @@ from langchain_core.messages import (
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
+from local_agent.memory.back import may_hold
 from local_agent.memory.faults import Unreadable
-from local_agent.memory.history import _may_hold
 from local_agent.memory.saver import StrictSerializer
 from local_agent.memory.shape import check_built
 
@@ -183,7 +183,7 @@ def test_a_value_in_a_checkpoint_is_never_passed_over(
     if is_swapped:
         checkpoint = dict(reversed(checkpoint.items()))
     blob = STRICT.dumps_typed({**checkpoint, "versions_seen": {"agent": versions}})[1]
-    assert _may_hold(blob, ormsgpack.packb(channel)) or channel not in found
+    assert may_hold(blob, ormsgpack.packb(channel)) or channel not in found
 
 
 def test_most_checkpoints_are_seen_to_hold_no_messages() -> None:
@@ -193,4 +193,4 @@ def test_most_checkpoints_are_seen_to_hold_no_messages() -> None:
     for values in ({"route": "all", "decisions": {}}, start):
         checkpoint = {"v": 4, "channel_values": values, "channel_versions": versions}
         blob = STRICT.dumps_typed(checkpoint)[1]
-        assert not _may_hold(blob, ormsgpack.packb("messages"))
+        assert not may_hold(blob, ormsgpack.packb("messages"))

@@ -24,11 +24,11 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Command, interrupt
 
 from agent_graph import messages_channel
-from local_agent.cli.threads import local_time
+from local_agent.cli.threads import local_time, table
 from local_agent.cli.threads import threads as app
 from local_agent.errors import StorageError
 from local_agent.memory import open_memory
-from local_agent.threads import list_threads, pending_approvals
+from local_agent.threads import ThreadInfo, list_threads, pending_approvals
 
 
 class State(TypedDict):
@@ -274,6 +274,15 @@ async def test_list_command(tmp_path: Path) -> None:
     assert [t["thread"] for t in data] == ["longer name", "a"]
     assert data[1]["title"] == "first\x1b[31m line"
     assert datetime.fromisoformat(data[1]["updated"]).utcoffset() == timedelta(0)
+
+
+def test_a_long_name_is_cut_at_a_terminal_alone() -> None:
+    """A name of 200 characters leaves room for the rest; a script gets it whole."""
+    moment = datetime(2026, 1, 1, tzinfo=UTC)
+    found = [ThreadInfo(name, moment, moment, "a title") for name in ("n" * 200, "short")]
+    assert max(map(len, table(found))) < 80
+    assert table(found)[1].startswith(f"{'n' * 29}…  {local_time(moment)}")
+    assert "n" * 200 in table(found, None)[1]
 
 
 def test_list_command_without_a_file(tmp_path: Path) -> None:

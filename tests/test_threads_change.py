@@ -280,6 +280,8 @@ async def test_what_cannot_be_deleted(tmp_path: Path, capsys: pytest.CaptureFixt
         (["work", "wrok", "--yes"], 1, "There is no thread 'wrok'. Did you mean 'work'?"),
         ([], 2, "names of threads or --older-than"),
         (["work", "--older-than", "1d"], 2, "names of threads or --older-than"),
+        (["--older-than", "0d", "--yes"], 2, "--older-than 0d would be every thread. Give an age"),
+        (["--older-than", "2999-01-01", "--yes"], 2, "would be every thread"),
         (["--older-than", "soon"], 2, "Write it like 30d, 12h, 2w, 2026-01-31."),
         (["work"], 2, "Add --yes."),
     ]:

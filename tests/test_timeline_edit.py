@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from local_agent.timeline.edits import (
     result_of,
 )
 from tests.graph_kit import ScriptedTool, call, cancel_when, collect, say
+from tests.program_kit import ROOT
 from tests.timeline_kit import answer, open_line, send, texts
 
 
@@ -58,6 +61,64 @@ async def test_a_result_is_corrected(tmp_path: Path) -> None:
         assert texts(await session.messages())[-1] == "ai: later"
         assert texts(await session.messages())[2] == "tool: look done"
     assert look.ran == [{"n": 1}, {"n": 2}]
+
+
+EDITS = {
+    "result": """await edit_result(timeline, "r1", "it is 42")""",
+    "prompt": """await edit_prompt(timeline, 2, "something else")""",
+    "rewind": "await timeline.rewind(2)",
+}
+DYING = """
+import asyncio, os, pathlib, shutil, sys
+from local_agent.timeline.edits import edit_prompt, edit_result
+from tests.timeline_kit import open_line
+async def main(path, left):
+    async with open_line(path) as (session, timeline, _):
+        def trace(statement):
+            nonlocal left
+            if statement.startswith(("INSERT", "UPDATE", "DELETE", "BEGIN", "COMMIT")):
+                left -= 1
+            if left == 0:
+                os._exit(9)
+        await session.messages()
+        timeline.memory.statements.conn.opened.set_trace_callback(trace)
+        {edit}
+left, status = 0, 9
+while status == 9:
+    left += 1
+    copy = pathlib.Path(shutil.copy(sys.argv[1], f"{sys.argv[1]}.{left}.db"))
+    child = os.fork()
+    if not child:
+        asyncio.run(main(copy, left))
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+sys.exit(status)
+"""
+
+
+@pytest.mark.process
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot fork")
+@pytest.mark.parametrize("edit", sorted(EDITS))
+async def test_a_kill_in_an_edit_leaves_the_thread_or_the_edit(tmp_path: Path, edit: str) -> None:
+    """At whatever statement: as it was, without a branch, or corrected, with what was cut off."""
+    path = tmp_path / "m.db"
+    replies = [call(("look", {"n": 1})), say("one"), say("two")]
+    async with open_line(path, replies, tools()) as (session, _, _):
+        await send(session, "what is it")
+        await send(session, "and now")
+        old = texts(await session.messages())
+    code = DYING.replace("{edit}", EDITS[edit])
+    run = [sys.executable, "-c", code, str(path)]
+    subprocess.run(run, cwd=ROOT, timeout=300, check=True)
+    found = list[tuple[tuple[str, ...], int]]()
+    for copy in tmp_path.glob("m.db.*.db"):
+        async with open_line(copy) as (session, timeline, _):
+            now = tuple(texts(await session.messages()))
+            found.append((now, len(await timeline.branches())))
+    assert len(found) > 4
+    (corrected,) = set(found) - {(tuple(old), 0)}
+    assert corrected[1] == 1
+    assert found.count((tuple(old), 0)) > 2
 
 
 async def test_writes_behind_it_are_asked_again(tmp_path: Path) -> None:

@@ -277,6 +277,7 @@ async def test_with_a_turn_killed_right_behind_its_prompt(tmp_path: Path) -> Non
     with closing(sqlite3.connect(path)) as conn:
         conn.execute("DELETE FROM checkpoints WHERE checkpoint_id > ?", (start,))
         conn.execute("DELETE FROM writes WHERE checkpoint_id >= ?", (start,))
+        conn.execute("DELETE FROM agent_sums")  # of a turn that had not ended
         conn.commit()
     async with open_line(path, [say("now")]) as (session, timeline, model):
         assert (await timeline.undo()).draft == "again"
@@ -411,6 +412,7 @@ async def test_the_clock_went_back(tmp_path: Path) -> None:
             "UPDATE checkpoints SET checkpoint_id = ? WHERE checkpoint_id = ?",
             ("2" + head[1:], head),
         )
+        conn.execute("DELETE FROM agent_sums")
         conn.commit()
     async with open_line(path) as (_, timeline, _):
         with pytest.raises(StorageError, match="later than now"):

@@ -7,8 +7,10 @@ import itertools
 import json
 import math
 import os
+import sqlite3
 import tempfile
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -275,6 +277,85 @@ async def test_an_open_turn_is_closed_by_the_import(tmp_path: Path) -> None:
         assert (await send(session, "next")).status == "ok"
         assert texts(model.asked[0]["messages"])[2] == "tool: [no result: interrupted]"
     assert ours[1].ran == []
+
+
+class Killed(BaseException):
+    """Stands for kill -9 in a tool."""
+
+
+async def killed_in_a_tool(path: Path) -> None:
+    """Two reads at once: the first has its result beside the step, the second was killed."""
+    written = "SELECT 1 FROM writes WHERE instr(value, CAST('the first result' AS BLOB))"
+
+    async def first(args: Any) -> str:
+        return "the first result"
+
+    async def second(args: Any) -> str:
+        with closing(sqlite3.connect(path)) as conn:
+            while conn.execute(written).fetchone() is None:
+                await asyncio.sleep(0.01)
+        raise Killed
+
+    ours = [ScriptedTool("first", run=first), ScriptedTool("second", run=second)]
+    reply = call(("first", {}), ("second", {}))
+    async with open_line(path, [say("hi"), reply], ours) as (session, _, _):
+        await send(session, "hello")
+        with pytest.raises(Killed):
+            await send(session, "both")
+
+
+async def test_results_that_wait_beside_a_step_are_taken_along(tmp_path: Path) -> None:
+    """A thread killed in a tool: what its sister had come to is in the file, and in the import."""
+    path, two = tmp_path / "one.db", tmp_path / "two.db"
+    await killed_in_a_tool(path)
+    document = read_thread(path, "t")
+    assert document.is_open
+    assert texts(document.messages) == [
+        *("human: hello", "ai: hi", "human: both", "ai: "),
+        "tool: the first result",
+    ]
+    assert to_json(read_thread(path, "t")) == to_json(document)
+    copy = await moved(document, two)
+    assert copy == replace(document, is_open=False)
+    async with open_line(two, [say("fine")], tools()) as (session, _, model):
+        assert not await session.is_unfinished()
+        assert (await send(session, "next")).status == "ok"
+        assert texts(model.asked[0]["messages"])[3:] == [
+            *("ai: ", "tool: the first result", "tool: [no result: interrupted]"),
+            *("ai: [stopped]", "human: next"),
+        ]
+
+
+async def test_a_branch_that_was_left_in_a_tool_keeps_its_results(tmp_path: Path) -> None:
+    """Taken back and exported: the way back to it has what was done on it."""
+    path, two = tmp_path / "one.db", tmp_path / "two.db"
+    await killed_in_a_tool(path)
+    async with open_line(path) as (_, timeline, _):
+        await timeline.undo()
+    document = read_thread(path, "t")
+    (branch,) = document.branches
+    assert texts(document.messages_at(branch.end))[-1] == "tool: the first result"
+    assert await moved(document, two) == document
+    async with open_line(two) as (session, timeline, _):
+        await timeline.redo()
+        assert texts(await session.messages())[-1] == "tool: the first result"
+
+
+async def test_a_prompt_that_was_not_taken_is_taken_along(tmp_path: Path) -> None:
+    """A thread killed right behind its prompt."""
+    path = tmp_path / "one.db"
+    async with open_line(path, [say("hi"), say("never")]) as (session, timeline, _):
+        await send(session, "hello")
+        await send(session, "again")
+        start = (await timeline.turns())[1].checkpoint_start
+    with closing(sqlite3.connect(path)) as conn:
+        conn.execute("DELETE FROM checkpoints WHERE checkpoint_id > ?", (start,))
+        conn.execute("DELETE FROM writes WHERE checkpoint_id >= ?", (start,))
+        conn.execute("DELETE FROM agent_sums")  # of a turn that had not ended
+        conn.commit()
+    document = read_thread(path, "t")
+    assert texts(document.messages) == ["human: hello", "ai: hi", "human: again"]
+    assert (await moved(document, tmp_path / "two.db")).messages == document.messages
 
 
 @pytest.mark.parametrize("thread", WHOLE)

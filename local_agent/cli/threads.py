@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import sys
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +16,7 @@ from local_agent.cli.options import (
     config_option,
     db_option,
     flags_of,
+    is_terminal,
     json_option,
     place_of,
     print_line,
@@ -25,6 +27,7 @@ from local_agent.threads import ThreadInfo, list_threads
 from local_agent.ui.lines import one_line
 
 TITLE_WIDTH = 60
+NAME_WIDTH = 30  # of a name at a terminal; it may have 200 characters
 
 
 # The commands that are imported when they are used, and their modules.
@@ -82,7 +85,7 @@ def list_(
     elif not found:
         click.echo(f"No threads in {one_line(str(path))}.", err=True)
     else:
-        for line in table(found):
+        for line in table(found, NAME_WIDTH if is_terminal(sys.stdout) else None):
             print_line(line)
 
 
@@ -92,9 +95,13 @@ def db_of(ctx: click.Context, config: str | None, db: str | None) -> Path:
     return locate(flags, os.environ, Path.cwd(), user_folders()).db
 
 
-def table(found: list[ThreadInfo]) -> list[str]:
-    """Aligned lines, the first with the names of the columns."""
-    rows = [("THREAD", "USED", "TURNS", "TITLE"), *map(_cells, found)]
+def table(found: list[ThreadInfo], name_width: int | None = NAME_WIDTH) -> list[str]:
+    """Aligned lines, the first with the names of the columns; longer names are cut (None: none)."""
+    cells = [_cells(info) for info in found]
+    rows = [
+        ("THREAD", "USED", "TURNS", "TITLE"),
+        *((_cut(name, name_width or len(name)), *rest) for name, *rest in cells),
+    ]
     widths = [max(len(row[i]) for row in rows) for i in range(3)]
     return [
         f"{thread:<{widths[0]}}  {used:<{widths[1]}}  {turns:>{widths[2]}}  {title}".rstrip()
@@ -102,10 +109,12 @@ def table(found: list[ThreadInfo]) -> list[str]:
     ]
 
 
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
 def _cells(info: ThreadInfo) -> tuple[str, str, str, str]:
-    title = one_line(info.title)
-    if len(title) > TITLE_WIDTH:
-        title = f"{title[: TITLE_WIDTH - 1]}…"
+    title = _cut(one_line(info.title), TITLE_WIDTH)
     turns = "-" if info.turns is None else str(info.turns)
     return one_line(info.thread), local_time(info.updated), turns, title
 

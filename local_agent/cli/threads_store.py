@@ -245,8 +245,19 @@ def size_text(size: int) -> str:
 def moment_of(age: str, now: datetime) -> datetime:
     """The moment before which `age` lies: "30d" (hours, days, weeks) before `now`, or a date.
 
-    A date is the beginning of that day here. Raises UsageError.
+    A date is the beginning of that day here. Raises UsageError, also where every thread would be
+    older: that is never what is meant, and one that is to go has a name.
     """
+    moment = _moment(age, now)
+    if moment >= now:
+        raise UsageError(
+            f"--older-than {one_line(age)} would be every thread.",
+            "Give an age of 1h or more, or a date before now; or name the threads.",
+        )
+    return moment
+
+
+def _moment(age: str, now: datetime) -> datetime:
     if match := re.fullmatch(r"(\d{1,6})([hdw])", age.strip()):
         hours = int(match[1]) * {"h": 1, "d": 24, "w": 168}[match[2]]
         with suppress(OverflowError):

@@ -28,6 +28,7 @@ from local_agent.cli.options import (
 )
 from local_agent.config import check_thread_name
 from local_agent.errors import ThreadError, UsageError
+from local_agent.ui.lines import one_line
 
 
 @click.command()
@@ -261,16 +262,33 @@ def _new_text(text: str | None, file: str | None) -> str:
         raise UsageError(f"{file} cannot be read: {exc.strerror or exc}.") from exc
 
 
+_OBJECT = 'Write it like {"path": "b.txt"}, in single quotes for the shell.'
+
+
 def _object(text: str | None, option: str) -> dict[str, Any]:
     if text is None:
-        raise UsageError(f"{option} is missing: the new values as one JSON object.")
+        raise UsageError(f"{option} is missing: the new values as one JSON object.", _OBJECT)
+    text = typed(text) or ""
     try:
-        value = json.loads(typed(text) or "")
-    except ValueError as exc:
-        raise UsageError(f"{option} is not JSON: {exc}.") from exc
+        value = json.loads(text)
+    except json.JSONDecodeError as exc:
+        raise UsageError(f"{option} is not JSON: {_fault(text, exc.pos)}.", _OBJECT) from exc
+    except (ValueError, RecursionError) as exc:  # a number of thousands of digits, say
+        raise UsageError(f"{option} cannot be read as JSON.", _OBJECT) from exc
     if not isinstance(value, dict):
-        raise UsageError(f"{option} must be one JSON object.")
+        raise UsageError(f"{option} must be one JSON object.", _OBJECT)
     return value
+
+
+def _fault(text: str, at: int) -> str:
+    """Where a text is not JSON any more, in words."""
+    rest = text[at:].strip()
+    if not text.strip():
+        return "it is empty"
+    if not rest:
+        return f"it breaks off behind character {len(text.rstrip())}"
+    shown = rest if len(rest) <= 20 else f"{rest[:19]}…"
+    return f"it goes wrong at character {at + 1} ({one_line(shown)})"
 
 
 def _print(lines: list[str]) -> None:

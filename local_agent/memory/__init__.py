@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from local_agent.errors import StorageError
+from local_agent.memory.backup import Say, log
 from local_agent.memory.faults import check_file, translate
 from local_agent.memory.tables import Run, ThreadInfo
 
@@ -68,10 +69,12 @@ async def open_memory(
     ephemeral: bool = False,
     busy_timeout: float = BUSY_TIMEOUT,
     key: str = "",
+    say: Say = log,
 ) -> AsyncIterator[Memory]:
     """Open the database at `path`, or one in memory that leaves nothing; closed at the end.
 
-    A missing or empty file becomes a new database of mode 0600. Raises StorageError for a file
+    A missing or empty file becomes a new database of mode 0600. One that another program wrote is
+    copied before it is changed, and `say` gets a line about that. Raises StorageError for a file
     that cannot be used, which is then left as it was: no database, damaged, of a newer version,
     locked for longer than `busy_timeout` seconds, beside a log of another database, encrypted with
     another key than `key`.
@@ -89,7 +92,7 @@ async def open_memory(
     from local_agent.memory.saver import Saver
 
     real = None if ephemeral else path.resolve()
-    statements = Statements(await connect(real, busy_timeout, key), real)
+    statements = Statements(await connect(real, busy_timeout, key, say), real)
     try:
         saver = Saver(statements)
         await statements.finish(saver.setup())
@@ -98,7 +101,7 @@ async def open_memory(
         yield Memory(
             saver=saver,
             journal=Journal(statements),
-            threads=Threads(statements),
+            threads=Threads(statements, saver),
             heads=Heads(statements, saver, plain_of(statements.conn.opened)),
             index=None if statements.cipher else Index(statements),
             path=real,

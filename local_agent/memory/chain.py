@@ -179,6 +179,33 @@ def read_turns(
     return found
 
 
+def turn_of(
+    conn: sqlite3.Connection, thread: str, prompt_id: str | None, plain: Plain = plain_value
+) -> int:
+    """The number of the turn that the prompt of that id began; 1 where that is not known.
+
+    Counted as `read_turns` does. It is more than 1 for the first prompt that is left of a thread
+    whose older messages were removed for good.
+    """
+    chain = read_chain(conn, thread)
+    if not chain or not prompt_id:
+        return 1
+    root = chain[0].checkpoint_id
+    kept = _kept(conn, thread, root, "messages", plain)
+    is_first = chain[0].source == "input" and chain[0].parent is None
+    older = [] if is_first else [m.get("id") for m in kept if m["type"] == "human"]
+    given = _kept(conn, thread, root, "__start__", plain) if is_first else []
+    if prompt_id in older:
+        return older.index(prompt_id) + 1
+    if any(message.get("id") == prompt_id for message in given):
+        return 1
+    said = _said(conn, thread, chain, plain)
+    for number, turn in enumerate(turns_of(chain), len(older) + 1):
+        if any(m.get("id") == prompt_id for m in said.get(turn.checkpoint_start or "", ())):
+            return number
+    return 1
+
+
 def _only_in_root(conn: sqlite3.Connection, thread: str, root: Step, plain: Plain) -> list[str]:
     """The prompts that the root's messages hold and no checkpoint of their own."""
     if root.source == "input" and root.parent is None:

@@ -6,14 +6,15 @@ import asyncio
 import secrets
 import sqlite3
 import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import aiosqlite
 
 from local_agent.errors import StorageError
+from local_agent.memory.backup import Say, back_up_foreign, log
 from local_agent.memory.crypt import Opened, begin_cipher, check_installed, read_cipher
 from local_agent.memory.faults import (
     OLDEST_SQLITE,
@@ -38,20 +39,32 @@ class Connection(aiosqlite.Connection):
     def __init__(self, opened: Opened) -> None:
         super().__init__(lambda: opened, 64)
         self.opened = opened
+        self.is_held = False  # several changes are to be one; see `Statements.together`
+
+    async def commit(self) -> None:
+        """Commit, where this is not a part of something larger."""
+        if not self.is_held:
+            await super().commit()
 
 
-async def connect(path: Path | None, busy_timeout: float, key: str = "") -> Connection:
+async def connect(
+    path: Path | None, busy_timeout: float, key: str = "", say: Say = log
+) -> Connection:
     """Open `path` (None: in memory) with our settings and tables; seconds to wait for a lock.
 
-    With a `key` what is written to a file from now on is encrypted. Raises StorageError, and then
-    has left an existing file as it was.
+    With a `key` what is written to a file from now on is encrypted. `say` gets what a person should
+    know: that a file of another program was copied first. Raises StorageError, and then has left an
+    existing file as it was.
     """
-    gone = threading.Event()
+    gone, lines = threading.Event(), list[str]()
     try:
-        opened = await asyncio.to_thread(open_plain, path, busy_timeout, key, gone)
+        opened = await asyncio.to_thread(open_plain, path, busy_timeout, key, gone, lines.append)
     except BaseException:
         gone.set()  # cancelled: the thread closes what it is still opening
         raise
+    finally:
+        for line in lines:
+            say(line)
     # Handed over open, because aiosqlite does not wait for its thread after a failed start.
     conn = Connection(opened)
     start = asyncio.ensure_future(conn)
@@ -65,16 +78,22 @@ async def connect(path: Path | None, busy_timeout: float, key: str = "") -> Conn
 
 
 def open_plain(
-    path: Path | None, busy_timeout: float, key: str = "", gone: threading.Event | None = None
+    path: Path | None,
+    busy_timeout: float,
+    key: str = "",
+    gone: threading.Event | None = None,
+    say: Say = log,
 ) -> Opened:
     """The same for code that waits itself; `gone` is set when nobody waits any more."""
     try:
-        return _open(path, busy_timeout, key, gone or threading.Event())
+        return _open(path, busy_timeout, key, gone or threading.Event(), say)
     except sqlite3.Error as exc:
         raise translate(exc, path or ":memory:") or exc from exc
 
 
-def _open(path: Path | None, busy_timeout: float, key: str, gone: threading.Event) -> Opened:
+def _open(
+    path: Path | None, busy_timeout: float, key: str, gone: threading.Event, say: Say
+) -> Opened:
     if sqlite3.sqlite_version_info < OLDEST_SQLITE:
         raise StorageError(
             f"SQLite {sqlite3.sqlite_version} is too old.",
@@ -90,7 +109,7 @@ def _open(path: Path | None, busy_timeout: float, key: str, gone: threading.Even
     )
     try:
         conn.use(None)
-        _prepare(conn, path, key)
+        _prepare(conn, path, key, say)
         if gone.is_set():
             raise sqlite3.OperationalError("nobody waits for this connection any more")
     except BaseException:
@@ -99,10 +118,11 @@ def _open(path: Path | None, busy_timeout: float, key: str, gone: threading.Even
     return conn
 
 
-def _prepare(conn: Opened, path: Path | None, key: str) -> None:
+def _prepare(conn: Opened, path: Path | None, key: str, say: Say) -> None:
     if path is not None:
         _check_content(conn, path)
         conn.use(read_cipher(conn, path, key))
+        back_up_foreign(conn, path, say)
     else:
         conn.execute("PRAGMA temp_store=MEMORY")  # large sorts would go to a file
     conn.execute("PRAGMA auto_vacuum=INCREMENTAL")  # takes effect before the first table only
@@ -227,7 +247,39 @@ class Statements:
 
     async def change(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run `work` in one transaction; it is on disk when this returns, or nothing of it is."""
+        if self.conn.is_held:  # then it is a part of that one
+            return await self.look(work)
         return await self.finish(self._alone(lambda conn: transact(conn, work)))
+
+    @asynccontextmanager
+    async def together(self) -> AsyncIterator[None]:
+        """Make all that is written inside one transaction: it is on disk at the end, or none is.
+
+        For changes of several steps that a kill must not part, some of them LangGraph's. Nothing
+        else may write on this connection meanwhile: the thread is held, and runs nothing.
+        """
+        if self.conn.is_held:
+            yield
+            return
+        await self.finish(self._alone(lambda conn: conn.execute("BEGIN IMMEDIATE")))
+        self.conn.is_held = True
+        try:
+            yield
+        except BaseException:
+            await self._end(self.conn.rollback)
+            raise
+        await self._end(self.conn.commit)
+
+    async def _end(self, how: Callable[[], Awaitable[None]]) -> None:
+        """Wait for what still writes, and end the transaction."""
+        if self._running:
+            await asyncio.wait(self._running)
+        self.conn.is_held = False
+        await self.finish(self._ended(how))
+
+    async def _ended(self, how: Callable[[], Awaitable[None]]) -> None:
+        async with self.lock:
+            await how()
 
     async def _alone(self, work: Callable[[sqlite3.Connection], T]) -> T:
         async with self.lock:

@@ -18,20 +18,21 @@ Loads = Callable[[tuple[str, bytes]], Any]
 Replay = Callable[[list[Any], list[Any]], list[Any]]
 
 _STEPS = """
-    SELECT checkpoint_id, parent_checkpoint_id, json_extract(CAST(metadata AS TEXT), '$.source')
-    FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ''
+    SELECT checkpoint_id, parent_checkpoint_id, json_extract(CAST(metadata AS TEXT), '$.source'),
+        rowid
+    FROM checkpoints {all} WHERE thread_id = ? AND checkpoint_ns = ''
 """
-_STORED = """
-    SELECT type, checkpoint FROM checkpoints
-    WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ?
-"""
+_STORED = "SELECT type, checkpoint FROM checkpoints WHERE rowid = ?"
 _UPDATES = """
-    SELECT type, value FROM writes
-    WHERE thread_id = ? AND checkpoint_ns = '' AND checkpoint_id = ? AND channel = 'messages'
+    SELECT checkpoint_id, type, value FROM writes {all}
+    WHERE thread_id = ? AND checkpoint_ns = '' {one} AND channel = 'messages'
     ORDER BY {path}task_id, idx
 """
+_ONE = "AND checkpoint_id = ?"
+_ALL = "NOT INDEXED"  # through the whole table
 _HAS_PATHS = "SELECT 1 FROM pragma_table_info('writes') WHERE name = 'task_path'"
 _MESSAGES = "messages"
+_NODE = 24  # where the random part of a checkpoint's id begins
 # LangGraph's channels that lead to a next step.
 _ASKS = "branch:to:agent"
 _NEXT, _TASKS = ("branch:to:", "__start__"), "__pregel_tasks"
@@ -92,16 +93,41 @@ class Point:
         return any(key.startswith(_NEXT) for key in self.values) or bool(self.values.get(_TASKS))
 
 
-class Reader:
-    """Reads the courses of one thread. A point that two courses share is read once."""
+def next_to(point: Point, messages: list[Any]) -> Point:
+    """A point behind another one with these messages, and an id that comes right behind its own."""
+    time, node = point.id[:_NODE], point.id[_NODE:]
+    following = f"{time}{int(node, 16) + 1:0{len(node)}x}"[: len(point.id)]
+    log = _Log(messages)
+    return Point(following, point.id, "loop", log, len(messages), None, point.values)
 
-    def __init__(self, conn: sqlite3.Connection, thread: str, loads: Loads, replay: Replay) -> None:
+
+class Reader:
+    """Reads the courses of one thread. A point that two courses share is read once.
+
+    `damaged`: keys in the index may be wrong, so that rows are also looked for without it.
+    """
+
+    def __init__(
+        self,
+        conn: sqlite3.Connection,
+        thread: str,
+        loads: Loads,
+        replay: Replay,
+        *,
+        damaged: bool = False,
+    ) -> None:
         self._conn, self._thread, self._loads, self._replay = conn, thread, loads, replay
         path = "task_path, " if conn.execute(_HAS_PATHS).fetchone() else ""
-        self._updates = _UPDATES.format(path=path)
-        self._rows: dict[str, tuple[str | None, str]] = {
-            row[0]: (row[1], row[2] or "") for row in conn.execute(_STEPS, (thread,))
-        }
+        self._updates = _UPDATES.format(path=path, all="", one=_ONE)
+        self._rows: dict[str, tuple[str | None, str, int]] = {}
+        for way in (_ALL, "") if damaged else ("",):
+            for row in conn.execute(_STEPS.format(all=way), (thread,)):
+                self._rows[row[0]] = (row[1], row[2] or "", row[3])
+        self._found: dict[str, list[Any]] = {}  # updates that were found without the index
+        if damaged:
+            sql = _UPDATES.format(path=path, all=_ALL, one="")
+            for at, kind, blob in conn.execute(sql, (thread,)):
+                self._found.setdefault(at, []).append((kind, blob))
         self._points: dict[str, Point] = {}
 
     @property
@@ -112,12 +138,12 @@ class Reader:
     def course(self, head: str) -> list[Point]:
         """The points up to `head`, oldest first. Raises Unreadable."""
         way: list[str] = []
-        at: str | None = head
+        at: str | None = head if head in self._rows else None
         seen: set[str] = set()
-        while at is not None and at in self._rows and at not in seen:
+        while at is not None and at not in seen:
             way.append(at)
             seen.add(at)
-            at = self._rows[at][0]
+            at = self._before(at)
         before: Point | None = None
         points = []
         for checkpoint_id in reversed(way):
@@ -126,9 +152,33 @@ class Reader:
             self._points[checkpoint_id] = before = point
         return points
 
+    def unfinished(self, course: Sequence[Point]) -> list[Any] | None:
+        """The messages behind the end of a course: what tasks of its last step have come to.
+
+        They wait beside that step until all its tasks have ended, as a prompt waits to be taken.
+        None where there are none, or where the course went on.
+        """
+        end = course[-1]
+        if any(parent == end.id for parent, *_ in self._rows.values()):
+            return None
+        given = end.values.get("__start__")
+        prompt = given.get("messages") if isinstance(given, Mapping) else None
+        updates = self._written(end.id) or ([prompt] if prompt else [])
+        return _list_of(self._replay(end.messages, updates)) if updates else None
+
+    def _before(self, checkpoint_id: str) -> str | None:
+        """The parent of a checkpoint; where that is gone, the newest that is older than this one.
+
+        A damaged file is read so as far as it goes; `sums` know whether all of it is there.
+        """
+        parent = self._rows[checkpoint_id][0]
+        if parent is None or parent in self._rows:
+            return parent
+        return max((one for one in self._rows if one < checkpoint_id), default=None)
+
     def _read(self, checkpoint_id: str, before: Point | None) -> Point:
-        row = self._conn.execute(_STORED, (self._thread, checkpoint_id)).fetchone()
-        stored = self._loads(row)
+        number = self._rows[checkpoint_id][2]
+        stored = self._loads(self._conn.execute(_STORED, (number,)).fetchone())
         values = stored.get("channel_values") if isinstance(stored, dict) else None
         if not isinstance(values, dict):
             raise Unreadable("a checkpoint of it is damaged")
@@ -150,8 +200,10 @@ class Reader:
         return Point(checkpoint_id, parent, source, log, len(log.items), None, rest)
 
     def _written(self, checkpoint_id: str) -> list[Any]:
-        rows = self._conn.execute(self._updates, (self._thread, checkpoint_id))
-        return [self._loads(row) for row in rows.fetchall()]
+        rows = self._conn.execute(self._updates, (self._thread, checkpoint_id)).fetchall()
+        found = [(kind, blob) for _, kind, blob in rows]
+        more = self._found.get(checkpoint_id, ())
+        return [self._loads(row) for row in (more if len(more) > len(found) else found)]
 
 
 def _list_of(value: Any) -> list[Any]:

@@ -122,6 +122,11 @@ def _opened(stored: str | None, cipher: Cipher | None) -> str | None:
     return cipher.open(stored) if cipher else ""
 
 
+def is_sealed(stored: str) -> bool:
+    """Whether a text is stored encrypted."""
+    return stored.startswith(_PREFIX)
+
+
 def bytes_of(conn: sqlite3.Connection) -> Callable[[str, bytes], bytes]:
     """What gives the bytes of a stored value, by its type: those in which its texts stand."""
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import os
+import shlex
 import sqlite3
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,7 +18,6 @@ MAGIC = b"SQLite format 3\0"
 OLDEST_SQLITE = (3, 35, 0)  # before 3.32 a statement takes 999 variables; a long thread needs more
 _USER_VERSION, _APPLICATION_ID = slice(60, 64), slice(68, 72)  # www.sqlite.org/fileformat2.html
 _WAL_MAGIC = (0x377F0682, 0x377F0683)
-_MOVE_AWAY = "Move it away (with -wal and -shm) to start anew, or restore a copy of it."
 
 
 class Unreadable(StorageError):
@@ -24,19 +26,32 @@ class Unreadable(StorageError):
     def of(self, thread: str) -> StorageError:
         """The same as an error of that thread alone."""
         why = self.message.rstrip(".")
+        why = why[0].lower() + why[1:]
         return StorageError(
             f"The thread '{thread}' cannot be read: {why}.",
             "The other threads can: take another with --thread.",
         )
 
 
+def _move_away(path: Path | str) -> str:
+    """What to do with a file that cannot be used: the command that keeps it under a free name."""
+    names = itertools.chain([".damaged"], (f".damaged{n}" for n in itertools.count(2)))
+    free = next(f"{path}{name}" for name in names if not Path(f"{path}{name}").exists())
+    if sys.platform == "win32":
+        command = f'ren "{path}" "{Path(free).name}"'
+    else:
+        command = f"mv {shlex.quote(str(path))} {shlex.quote(free)}"
+    also = " (and -wal, -shm beside it)" if Path(f"{path}-wal").exists() else ""
+    return f"Move it away to start anew{also}: {command}; or restore a copy of it."
+
+
 def not_a_database(path: Path) -> StorageError:
-    return StorageError(f"{path} is not a database of this program.", _MOVE_AWAY)
+    return StorageError(f"{path} is not a database of this program.", _move_away(path))
 
 
 def damaged(path: Path | str, detail: str = "") -> StorageError:
     more = f" ({detail})" if detail else ""
-    return StorageError(f"The database {path} is damaged{more}.", _MOVE_AWAY)
+    return StorageError(f"The database {path} is damaged{more}.", _move_away(path))
 
 
 def too_new(path: Path, version: int) -> StorageError:
@@ -151,7 +166,7 @@ def translate(exc: BaseException, path: Path | str = "memory.db") -> StorageErro
 
 
 def _of_sqlite(exc: sqlite3.Error, path: Path | str) -> StorageError:
-    code, text = getattr(exc, "sqlite_errorcode", 0) & 0xFF, str(exc)
+    code, text = getattr(exc, "sqlite_errorcode", 0) & 0xFF, " ".join(str(exc).split())
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) or "is locked" in text:
         return StorageError(
             f"The database {path} is locked by another program; nothing was saved.",
@@ -173,9 +188,12 @@ def _of_sqlite(exc: sqlite3.Error, path: Path | str) -> StorageError:
             f"The database {path} cannot be written ({text}).",
             "Check the rights of the file and its folder, or use another with --db.",
         )
+    # The first names the column and what it holds; the second is of a text for `opened`.
+    if "decode to UTF-8" in text or text.startswith("user-defined function"):
+        return Unreadable(f"The database {path} holds a text that is damaged", _move_away(path))
     if "no such column" in text or "no column named" in text or "no such table" in text:
         return StorageError(
-            f"The tables in {path} are not those of this program ({text}).", _MOVE_AWAY
+            f"The tables in {path} are not those of this program ({text}).", _move_away(path)
         )
     return StorageError(f"The database {path} failed: {text}.")
 

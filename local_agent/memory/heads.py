@@ -42,6 +42,7 @@ from local_agent.memory.chain import (
 from local_agent.memory.connection import Statements
 from local_agent.memory.raw import plain_value
 from local_agent.memory.saver import Saver
+from local_agent.memory.sums import check_there, enter
 
 _WRITE_RUNS = """
     SELECT message_id, call_id, coalesce(finished, started) FROM tool_runs
@@ -59,8 +60,13 @@ class Heads:
         self._plain = plain
 
     async def head(self, thread: str) -> str | None:
-        """As `chain.head_of`."""
-        return await self._db.look(lambda conn: head_of(conn, thread))
+        """As `chain.head_of`. Raises `StorageError` for a thread whose checkpoints are gone."""
+
+        def look(conn: sqlite3.Connection) -> str | None:
+            check_there(conn, thread)
+            return head_of(conn, thread)
+
+        return await self._db.look(look)
 
     async def chain(self, thread: str, head: str | None = None) -> list[Step]:
         """As `chain.read_chain`."""
@@ -111,6 +117,7 @@ class Heads:
         same transaction, with the id of the copy. Raises `ThreadError` when there is no `base`, and
         `StorageError` when the thread is ahead of the clock: its newest checkpoint is its head.
         """
+        await self._saver.check_thread(thread)  # what is lost must stay to be seen
         saved = await self._saver.aget_tuple(config_of(thread, base)) if base else None
         if base and saved is None:
             raise ThreadError(f"Thread '{thread}' has no checkpoint {base} any more.")
@@ -132,6 +139,7 @@ class Heads:
                 " VALUES (?, '', ?, ?, ?, ?, ?)",
                 row,
             )
+            enter(conn, thread, None)  # whoever put it there says what it is now
             also(conn, copy["id"])
 
         await self._db.change(change)
@@ -168,6 +176,7 @@ class Heads:
 
     async def fork(self, thread: str, new: str, head: str) -> bool:
         """Copy the chain up to `head` into the thread `new`; False if that is there already."""
+        await self._saver.check_thread(thread)
 
         def change(conn: sqlite3.Connection) -> bool:
             if is_there(conn, new):

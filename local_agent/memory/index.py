@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from local_agent.memory.chain import head_of, read_chain, time_of, turns_of
+from local_agent.memory.chain import head_of, read_chain, time_of, turn_of, turns_of
 from local_agent.memory.connection import has_fts5
+from local_agent.memory.crypt import plain_of
 from local_agent.memory.entries import tables_of
 from local_agent.memory.tables import WORDS
-from local_agent.memory.texts import Reader, Text, mark_of, unpacked
+from local_agent.memory.texts import Reader, Text, mark_of, plain, unpacked
 from local_agent.memory.words import Phrase, expression, indexed, rank, spans, words_of
 
 EQUAL = 1  # decimals of a rank that count: of texts that fit alike the newest comes first
@@ -85,7 +86,7 @@ def sync(conn: sqlite3.Connection, thread: str, messages: Messages) -> None:
         reader = Reader(turns, calls)
         new = reader.read(messages[count:])
     else:
-        reader = Reader()
+        reader = _reader_of(conn, thread, messages)
         new = reader.read(messages)
         new = new[_cut(conn, owner, new) :]
     values = {
@@ -98,6 +99,13 @@ def sync(conn: sqlite3.Connection, thread: str, messages: Messages) -> None:
     }
     (owner,) = conn.execute(_KEEP, values).fetchone()
     _add(conn, owner, new, _times(conn, thread, head, new))
+
+
+def _reader_of(conn: sqlite3.Connection, thread: str, messages: Messages) -> Reader:
+    """What reads all messages of a thread, with the numbers that its turns have."""
+    fields = (plain(message) for message in messages)
+    first = next((one.get("id") for one in fields if one["type"] == "human"), None)
+    return Reader(turn_of(conn, thread, first, plain_of(conn)) - 1)
 
 
 def _cut(conn: sqlite3.Connection, owner: int | None, texts: Sequence[Text]) -> int:
@@ -300,7 +308,7 @@ def look_through(texts: Iterable[Hit], phrases: Sequence[Phrase]) -> list[Hit]:
 
 def as_hits(conn: sqlite3.Connection, thread: str, messages: Messages) -> Iterator[Hit]:
     """The texts of a thread that is not in the index, to be looked through."""
-    texts = Reader().read(messages)
+    texts = _reader_of(conn, thread, messages).read(messages)
     times = _times(conn, thread, "", texts)
     for text in texts:
         moment = datetime.fromtimestamp(times[text.turn] / 1000, UTC)

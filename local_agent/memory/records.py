@@ -10,6 +10,8 @@ from local_agent.memory.connection import Statements
 from local_agent.memory.courses import Rows, is_there, put_thread
 from local_agent.memory.entries import note_others
 from local_agent.memory.index import Hit, find, is_unusable, rebuild, sync
+from local_agent.memory.saver import Saver
+from local_agent.memory.sums import enter, renew
 from local_agent.memory.tables import THREAD_COLUMNS, THREAD_VALUES, Run, ThreadInfo, now, thread_of
 from local_agent.memory.words import Phrase
 
@@ -68,8 +70,9 @@ class Journal:
 class Threads:
     """The list of threads, written at the end of a turn."""
 
-    def __init__(self, statements: Statements) -> None:
+    def __init__(self, statements: Statements, saver: Saver) -> None:
         self._db = statements
+        self._saver = saver
 
     async def touch(
         self,
@@ -94,6 +97,7 @@ class Threads:
 
         def change(conn: sqlite3.Connection) -> None:
             conn.execute(_TOUCH, values)
+            enter(conn, thread, self._saver.sum_of(conn, thread))
             note_others(conn)
 
         await self._db.change(change)
@@ -119,6 +123,7 @@ class Threads:
             if taken is None:
                 for name, rows in threads:
                     put_thread(conn, name, rows, now())
+                    renew(conn, name, self._saver.serde.loads_typed)
             return taken
 
         return await self._db.change(change)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sqlite3
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -22,10 +23,12 @@ from local_agent.memory.history import Histories
 from local_agent.memory.sealed import serializer
 from local_agent.memory.serializer import StrictSerializer
 from local_agent.memory.shape import check_shape
+from local_agent.memory.sums import CHANNEL, Lost, Sum, check_there, measured, verify
 
 __all__ = ["RESUME", "Saver", "StrictSerializer"]
 
 T = TypeVar("T")
+_HEAD = "SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ''"
 RESUME = "__resume__"  # LangGraph's channel of answers to interrupts; it has no public name
 
 # It says of each class in a file that it was not built. That is as it should be, and no news.
@@ -62,7 +65,7 @@ class Saver(AsyncSqliteSaver):
         await self._statements.finish(super().aput_writes(config, writes, task_id, task_path))
 
     async def adelete_thread(self, thread_id: str) -> None:
-        self._histories.forget()
+        self.forget()
         await self._statements.finish(super().adelete_thread(thread_id))
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
@@ -71,6 +74,8 @@ class Saver(AsyncSqliteSaver):
         One that was stored may come from elsewhere, or be of a run that did not get to use it.
         """
         found = await self._reading(config, super().aget_tuple(config))
+        if not config["configurable"].get("checkpoint_id"):
+            await self._check(config, found)
         if found is None or not found.pending_writes:
             return found
         return found._replace(pending_writes=[w for w in found.pending_writes if w[1] != RESUME])
@@ -83,6 +88,34 @@ class Saver(AsyncSqliteSaver):
         What only appends messages comes as one value, which LangGraph takes as it is.
         """
         return await self._reading(config, self._history(config, list(channels)))
+
+    async def _check(self, config: RunnableConfig, found: CheckpointTuple | None) -> None:
+        """Raise StorageError where the newest checkpoint is not what a history would tell of."""
+        thread = str(config["configurable"]["thread_id"])
+        if found is None:
+            await self._statements.look(lambda conn: check_there(conn, thread))
+        elif found.config["configurable"]["thread_id"] != thread:  # a damaged index leads there
+            raise Lost(None).of(thread)
+        elif CHANNEL in found.checkpoint["channel_values"]:  # then no history is asked for
+            loads = self.serde.loads_typed
+            whole = self._statements.look(lambda conn: verify(conn, thread, loads))
+            await self._reading(config, whole)
+
+    async def check_thread(self, thread: str) -> None:
+        """Raise StorageError where the thread is not what was saved of it. No file is changed."""
+        found = await self.aget_tuple({"configurable": {"thread_id": thread}})
+        if found is not None and CHANNEL not in found.checkpoint["channel_values"]:
+            await self.aget_delta_channel_history(config=found.config, channels=[CHANNEL])
+
+    def sum_of(self, conn: sqlite3.Connection, thread: str) -> Sum | None:
+        """The sum over what led to where the thread stands; None where it has none."""
+        (head,) = conn.execute(_HEAD, (thread,)).fetchone()
+        known = self._histories.sum_at((thread, "", CHANNEL), head)
+        return known or measured(conn, thread, self.serde.loads_typed)
+
+    def forget(self) -> None:
+        """Read all threads anew, because rows were changed."""
+        self._histories.forget()
 
     async def _reading(self, config: RunnableConfig, work: Coroutine[Any, Any, T]) -> T:
         """`work`, whose unreadable values are of the thread of `config` and no other."""

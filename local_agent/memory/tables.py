@@ -100,6 +100,18 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE agent_others (thread TEXT PRIMARY KEY) WITHOUT ROWID",
         "CREATE TABLE agent_meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID",
     ),
+    (
+        # What led to the checkpoint on which a thread stood when it was last saved; see `sums.py`.
+        """
+        CREATE TABLE agent_sums (
+            thread TEXT PRIMARY KEY,
+            head TEXT NOT NULL,
+            steps INTEGER NOT NULL,
+            messages INTEGER NOT NULL,
+            digest INTEGER NOT NULL
+        ) WITHOUT ROWID
+        """,
+    ),
 )
 VERSION = len(MIGRATIONS)
 # Every column that holds the name of a thread.
@@ -111,6 +123,7 @@ NAMED_BY_THREAD = (
     ("agent_branches", "thread"),
     ("agent_indexed", "thread"),
     ("agent_others", "thread"),
+    ("agent_sums", "thread"),
 )
 
 
@@ -161,6 +174,9 @@ def now() -> str:
 
 
 def instant(stored: str) -> datetime:
-    """A stored instant as an aware datetime in UTC."""
-    moment = datetime.fromisoformat(stored)
+    """A stored instant as an aware datetime in UTC; 1970 for what is none any more."""
+    try:
+        moment = datetime.fromisoformat(stored)
+    except ValueError:
+        return datetime.fromtimestamp(0, UTC)
     return moment if moment.tzinfo is UTC else moment.astimezone(UTC)

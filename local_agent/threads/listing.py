@@ -13,9 +13,10 @@ from typing import Any
 from local_agent.errors import StorageError
 from local_agent.memory import ThreadInfo, check_file, translate
 from local_agent.memory.chain import head_of, time_of
-from local_agent.memory.crypt import Cipher, Opened, bytes_of, read_cipher
+from local_agent.memory.crypt import Cipher, Opened, bytes_of, is_sealed, read_cipher
 from local_agent.memory.entries import ends_of, others, stored_threads, tables_of
-from local_agent.memory.tables import THREAD_VALUES, thread_of
+from local_agent.memory.faults import Unreadable
+from local_agent.memory.tables import THREAD_COLUMNS, THREAD_VALUES, thread_of
 
 SHORTEST_ID = 8
 READ_TIMEOUT = 5.0  # seconds to wait while another process closes or repairs the file
@@ -68,20 +69,31 @@ def list_threads(db_path: Path, limit: int | None = None, key: str = "") -> list
     with reading(db_path, key or None) as conn:
         if conn is None:
             return []
-        tables = tables_of(conn)
-        found = _entries(conn, limit) if "agent_threads" in tables else []
-        found += [
-            ThreadInfo(thread, time_of(oldest), time_of(newest))
-            for thread in others(conn, tables)
-            for oldest, newest in [ends_of(conn, thread)]
-            if newest
-        ]
+        try:
+            found = _listed(conn, limit)
+        except sqlite3.OperationalError as exc:
+            if not isinstance(translate(exc, db_path), Unreadable):
+                raise
+            conn.text_factory = lambda text: text.decode("utf-8", "replace")  # slower
+            found = _listed(conn, limit, THREAD_COLUMNS)
+            found = [info._replace(title="") if is_sealed(info.title) else info for info in found]
     found.sort(key=lambda info: (info.updated, info.thread), reverse=True)
     return found[:limit]
 
 
-def _entries(conn: sqlite3.Connection, limit: int | None) -> list[ThreadInfo]:
-    sql = f"SELECT {THREAD_VALUES} FROM agent_threads"
+def _listed(conn: Opened, limit: int | None, columns: str = THREAD_VALUES) -> list[ThreadInfo]:
+    tables = tables_of(conn)
+    found = _entries(conn, limit, columns) if "agent_threads" in tables else []
+    return found + [
+        ThreadInfo(thread, time_of(oldest), time_of(newest))
+        for thread in others(conn, tables)
+        for oldest, newest in [ends_of(conn, thread)]
+        if newest
+    ]
+
+
+def _entries(conn: sqlite3.Connection, limit: int | None, columns: str) -> list[ThreadInfo]:
+    sql = f"SELECT {columns} FROM agent_threads"
     if limit is None:  # sorted later, which costs less than to step through the index
         return [thread_of(row) for row in conn.execute(sql)]
     newest = "ORDER BY updated DESC, thread DESC LIMIT ?"

@@ -12,9 +12,11 @@ from local_agent.lock import thread_lock
 from local_agent.memory import Memory, open_memory
 from local_agent.memory.attachments import names_in
 from local_agent.memory.crypt import bytes_of
+from local_agent.memory.faults import Unreadable
 from local_agent.memory.prune import Plan, dropped_values, plan_of, prune
 from local_agent.memory.replay import DAMAGE, is_damage
 from local_agent.memory.space import size_of_file
+from local_agent.memory.sums import renew, verify
 from local_agent.threads.change import Cleaned, clean_up, writing
 from local_agent.threads.listing import reading
 from local_agent.threads.names import check_known, names_of
@@ -95,12 +97,21 @@ async def prune_open(memory: Memory, thread: str, keep: int) -> set[str]:
         return set()
     root = await _with_messages(memory, plan) if plan.rewrite else None
 
+    loads = memory.saver.serde.loads_typed
+
     def change(conn: sqlite3.Connection) -> set[str]:
+        try:
+            verify(conn, thread, loads)
+        except Unreadable as exc:
+            raise exc.of(thread) from exc
         files = names_in(dropped_values(conn, plan), bytes_of(conn))
         prune(conn, plan, root)
+        renew(conn, thread, loads)
         return files
 
-    return await memory.statements.change(change)
+    freed = await memory.statements.change(change)
+    memory.saver.forget()
+    return freed
 
 
 async def _with_messages(memory: Memory, plan: Plan) -> tuple[str, bytes]:

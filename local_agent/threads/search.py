@@ -17,6 +17,7 @@ from local_agent.memory.crypt import plain_of
 from local_agent.memory.entries import stored_threads, tables_of
 from local_agent.memory.index import Hit, as_hits, behind, find, look_through, sync
 from local_agent.memory.replay import DAMAGE, is_damage, plain_messages
+from local_agent.memory.sums import verify
 from local_agent.memory.words import Phrase
 from local_agent.threads.listing import reading
 from local_agent.threads.names import check_known
@@ -96,7 +97,9 @@ def _take_in(db_path: Path, threads: Iterable[str]) -> list[str]:
 
 
 def _sync(conn: sqlite3.Connection, thread: str) -> None:
-    sync(conn, thread, plain_messages(conn, thread, plain_of(conn)))
+    plain = plain_of(conn)
+    verify(conn, thread, lambda stored: plain(*stored) or {})  # what is lost stays in the index
+    sync(conn, thread, plain_messages(conn, thread, plain))
 
 
 def _texts(conn: sqlite3.Connection, threads: Iterable[str], notes: list[str]) -> Iterator[Hit]:

@@ -128,9 +128,10 @@ class Timeline:
         def enter(conn: sqlite3.Connection, new: str) -> None:
             put_branch(conn, self.thread, replace(branch, left_for=new))
 
-        new = await self.stand_on(base, enter)
-        if (settled := await self._settle()) != new:
-            await self.memory.heads.enter(self.thread, replace(branch, left_for=settled))
+        async with self.memory.statements.together():
+            new = await self.stand_on(base, enter)
+            if (settled := await self._settle()) != new:
+                await self.memory.heads.enter(self.thread, replace(branch, left_for=settled))
 
     async def _bring(self, branch: Branch, left: Branch | None) -> Moved:
         """Stand at the end of `branch`, as open as it was; `left` is entered as a branch."""
@@ -140,12 +141,12 @@ class Timeline:
                 put_branch(conn, self.thread, left)
             drop_branch(conn, self.thread, branch.checkpoint_id)
 
-        new = await self.stand_on(branch.checkpoint_id, enter)
-        is_open = await bring_back(
-            self.graph, self.memory.heads, self.thread, branch.checkpoint_id, new
-        )
-        state = await self.graph.aget_state(config_of(self.thread))
-        await self._record(state)
+        async with self.memory.statements.together():
+            new = await self.stand_on(branch.checkpoint_id, enter)
+            is_open = await bring_back(
+                self.graph, self.memory.heads, self.thread, branch.checkpoint_id, new
+            )
+            await self._record(await self.graph.aget_state(config_of(self.thread)))
         turns = len(await self.turns())
         is_new = left is not None and left.checkpoint_id != branch.checkpoint_id
         return Moved(turns, branch=left.id if left and is_new else "", is_open=is_open)

@@ -1,7 +1,8 @@
 """Corrects a thread at one place; what followed it becomes a branch, and only that runs again.
 
 Each leaves the thread inside a turn, whose next step follows the correction: whoever edits runs it
-on, or leaves that to the next start. What a person allowed behind the place is asked for again.
+on, or leaves that to the next start. What a person allowed behind the place is asked for again. A
+kill leaves the thread as it was, or corrected.
 """
 
 from __future__ import annotations
@@ -33,15 +34,16 @@ async def edit_result(timeline: Timeline, handle: str, text: str) -> Moved:
     state = await graph.aget_state(config_of(thread, chain[place].checkpoint_id))
     branch = await timeline.left(turns, _turn_at(turns, chain, place), f"edit {handle}")
     behind = await _behind(timeline, state.values["messages"])
-    new = await timeline.stand_on(
-        chain[place].checkpoint_id,
-        lambda conn, _: put_branch(conn, thread, branch),
-        {"decisions": {}, **behind},
-    )
     kwargs = {**message.additional_kwargs, EDITED: now().isoformat(), "outcome": "success"}
     update = {"content": text, "additional_kwargs": kwargs, "status": "success"}
     messages = [message.model_copy(update=update), *_after(state.values["messages"], message)]
-    await graph.aupdate_state(config_of(thread, new), {"messages": messages}, as_node="tools")
+    async with timeline.memory.statements.together():
+        new = await timeline.stand_on(
+            chain[place].checkpoint_id,
+            lambda conn, _: put_branch(conn, thread, branch),
+            {"decisions": {}, **behind},
+        )
+        await graph.aupdate_state(config_of(thread, new), {"messages": messages}, as_node="tools")
     return Moved(branch.first_turn, branch=branch.id, is_open=True)
 
 
@@ -49,11 +51,12 @@ async def edit_prompt(timeline: Timeline, number: int, text: str) -> Moved:
     """Put `text` in place of the prompt of turn `number`."""
     if not text.strip():
         raise UsageError("The new prompt is empty.")
-    moved = await timeline.rewind(number, f"edit prompt {number}")
     kwargs = {EDITED: now().isoformat()}
     prompt = HumanMessage(text, id=uuid.uuid4().hex, additional_kwargs=kwargs)
     where = config_of(timeline.thread)
-    await timeline.graph.aupdate_state(where, {"messages": [prompt]}, as_node="__input__")
+    async with timeline.memory.statements.together():
+        moved = await timeline.rewind(number, f"edit prompt {number}")
+        await timeline.graph.aupdate_state(where, {"messages": [prompt]}, as_node="__input__")
     return Moved(number, branch=moved.branch, is_open=True)
 
 
@@ -76,7 +79,8 @@ async def edit_call(timeline: Timeline, name: str, args: Mapping[str, Any]) -> M
     edited = {**message.additional_kwargs.get(EDITED, {}), call["id"]: now().isoformat()}
     kwargs = {**message.additional_kwargs, EDITED: edited}
     changed = message.model_copy(update={"tool_calls": calls, "additional_kwargs": kwargs})
-    await graph.aupdate_state(where, {"messages": [changed]}, as_node="tools")
+    async with timeline.memory.statements.together():
+        await graph.aupdate_state(where, {"messages": [changed]}, as_node="tools")
     return Moved(len(await timeline.turns()), is_open=True)
 
 
@@ -104,8 +108,9 @@ async def edit_state(timeline: Timeline, values: Mapping[str, Any]) -> Moved:
     if not state.interrupts:
         await graph.aupdate_state(where, dict(values), as_node="agent")
         return Moved(turns)
-    new = await timeline.stand_on(head, lambda conn, _: None, values)
-    await bring_back(graph, timeline.memory.heads, timeline.thread, head, new)
+    async with timeline.memory.statements.together():
+        new = await timeline.stand_on(head, lambda conn, _: None, values)
+        await bring_back(graph, timeline.memory.heads, timeline.thread, head, new)
     return Moved(turns, is_open=True)
 
 

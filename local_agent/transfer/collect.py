@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, get_type_hints
 
 from langchain_core.messages import AnyMessage, BaseMessageChunk, message_chunk_to_message
@@ -14,9 +15,10 @@ from agent_graph import State
 from local_agent.errors import ThreadError
 from local_agent.memory.branches import Branch, read_branches
 from local_agent.memory.chain import time_of
-from local_agent.memory.courses import Loads, Point, Reader, read_bases
+from local_agent.memory.courses import Loads, Point, Reader, next_to, read_bases
 from local_agent.memory.faults import Unreadable
 from local_agent.memory.shape import check_messages, check_shape
+from local_agent.memory.sums import saved_of, verify
 from local_agent.memory.tables import THREAD_VALUES, ThreadInfo, thread_of
 from local_agent.transfer.document import Course, Document, Step, basis_keys
 
@@ -31,19 +33,49 @@ def collect(conn: sqlite3.Connection, thread: str, loads: Loads) -> Document:
 
     Raises ThreadError where there is none of that name, StorageError where it cannot be read.
     """
-    reader = Reader(conn, thread, loads, _replay)
+    damage = _damage(conn, thread, loads)
+    reader = Reader(conn, thread, loads, _replay, damaged=bool(damage))
     if reader.head is None:
         raise ThreadError(f"There is no thread '{thread}'.", "See: agent threads list")
     try:
-        return _collect(conn, thread, reader, reader.head)
+        if not damage and _is_short(conn, thread, reader.course(reader.head)):
+            damage = "rows of it cannot be found"
+            reader = Reader(conn, thread, loads, _replay, damaged=True)
+        return replace(_collect(conn, thread, reader, reader.head or ""), damage=damage)
     except Unreadable as exc:
         raise exc.of(thread) from exc
+
+
+def _is_short(conn: sqlite3.Connection, thread: str, course: Sequence[Point]) -> bool:
+    """Whether the course has other messages, where the thread was last saved, than there were.
+
+    A damaged index gives for one query what it does not give for another.
+    """
+    saved = saved_of(conn, thread)
+    if saved is None:
+        return False
+    head = saved.sum.head
+    at_it = any(point.count != saved.messages for point in course if point.id == head)
+    return at_it or not course or course[-1].id < head
+
+
+def _damage(conn: sqlite3.Connection, thread: str, loads: Loads) -> str:
+    """What is wrong with the thread as a whole; each of its values can be read."""
+    try:
+        verify(conn, thread, loads)
+    except Unreadable as exc:
+        return exc.message
+    except sqlite3.Error as exc:
+        return str(exc)
+    return ""
 
 
 def _collect(conn: sqlite3.Connection, thread: str, reader: Reader, head: str) -> Document:
     main = reader.course(head)
     left = sorted(_branches(conn, thread), key=lambda one: (one.created, one.checkpoint_id))
-    courses = [main, *(reader.course(one.checkpoint_id) for one in left)]
+    is_open = main[-1].is_open
+    courses = [_settled(reader, main)]
+    courses += [_settled(reader, reader.course(one.checkpoint_id)) for one in left]
     steps = _Steps(courses)
     taken = [steps.new_on(course) for course in courses]
     info = _info(conn, thread)
@@ -54,7 +86,7 @@ def _collect(conn: sqlite3.Connection, thread: str, reader: Reader, head: str) -
         steps=taken[0],
         branches=tuple(
             Course(
-                one.checkpoint_id,
+                course[-1].id,
                 new,
                 one.created,
                 one.first_turn,
@@ -64,13 +96,19 @@ def _collect(conn: sqlite3.Connection, thread: str, reader: Reader, head: str) -
                 one.left_for == head,
                 one.stops,
             )
-            for one, new in zip(left, taken[1:], strict=True)
+            for one, course, new in zip(left, courses[1:], taken[1:], strict=True)
         ),
         model=info.model if info else "",
         parent=info.parent if info else None,
-        is_open=main[-1].is_open,
+        is_open=is_open,
         bases=read_bases(conn, basis_keys(step for course in taken for step in course)),
     )
+
+
+def _settled(reader: Reader, course: list[Point]) -> list[Point]:
+    """The course with a step more, where results or a prompt wait beside its last one."""
+    messages = reader.unfinished(course) if course else None
+    return course if messages is None else [*course, next_to(course[-1], messages)]
 
 
 class _Steps:

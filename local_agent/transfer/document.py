@@ -82,6 +82,7 @@ class Document:
 
     `is_open`: its last turn is not finished. `left_out` counts turns before the first step that are
     not part of the document. `bases` is what requests were made of, by the keys that replies have.
+    `damage` says what is wrong with the thread where it was read, empty where nothing is.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Document:
     is_open: bool = False
     left_out: int = 0
     bases: Mapping[str, str] = field(default_factory=dict)
+    damage: str = ""
 
     @property
     def messages(self) -> list[AnyMessage]:

@@ -72,6 +72,8 @@ def take_out(
 
 def _notes(document: Document, wish: Wish, secrets: int) -> list[str]:
     notes = []
+    if document.damage:
+        notes.append(f"This is what is left of the thread: {document.damage}")
     if document.left_out:
         notes.append(f"{_count(document.left_out, 'earlier turn')} not in it.")
     if document.branches and wish.format == "md":
