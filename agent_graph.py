@@ -43,6 +43,7 @@ from agent_core.calls import (
 )
 from agent_core.hear import Hearer
 from agent_core.ledger import Ledger
+from agent_core.limits import Limits
 from agent_core.maintain import Maintainer, is_due
 from agent_core.messages import messages_channel
 from agent_core.ports import Journal, Model, Policy, Repair, Router, Seal, Tool
@@ -72,7 +73,6 @@ from agent_core.turn import (
     split_calls,
     steps_of,
 )
-from agent_core.view import Limits
 from context import Window, text_of
 
 # Where the answers to an approval stand in the configuration of a run, by call id, each with what

@@ -16,10 +16,10 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from agent_core.cut import clipped
 from agent_core.facts import surviving
+from agent_core.limits import Limits
 from agent_core.view import (
     BLOCK,
     LEFT_OUT,
-    Limits,
     Marks,
     View,
     last_prompt,

@@ -14,8 +14,7 @@ from agent_core.ledger import Ledger
 from agent_core.ports import Described, Model, Tool
 from agent_core.prompt import Composer
 from agent_core.sent import SENT, basis_of, digest, facts_of, key_of
-from agent_core.view import Limits as Limits
-from context import text_of
+from context import PromptTooLong, text_of
 
 Delta = Callable[[Literal["text", "thinking"], str], None]
 
@@ -123,7 +122,10 @@ class Asker:
         """
         try:
             request = self.composer.compose(values, tools)
-            self.ledger.side_call("arguments")
+        except PromptTooLong:
+            return None
+        self.ledger.side_call("arguments")
+        try:
             reply = await self.model.reply(
                 _asking_for(tool, request.messages),
                 tools=request.offer.functions,

@@ -19,6 +19,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from agent_core.clip_text import head_and_tail
 from agent_core.cut import clipped, cut
 from agent_core.fold import fence
+from agent_core.limits import Limits
 from agent_core.mend import mend
 from context import old_end, stub, text_of
 
@@ -29,36 +30,6 @@ LEFT_OUT = 0  # the cut of a message whose calls are left out with their results
 NOT_SHOWN = "The earlier turns are not shown; they can be searched."
 BLOCK = "summary"  # among the cuts: the text before the first prompt
 Kind = Literal["stub", "clipped", "cut"]
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How views are made. Shares are of the room for messages, which is the budget less the tools.
-
-    max_steps: model calls a turn. keep_turns, keep_chars: as in `compact`.
-    strategy: "compact", or without summary and stubs "trim" (the newest turns in `trim_tokens`),
-    "last" (the newest `last_messages`) and "all".
-    step: "cache" shortens in steps, "turn" in every view.
-    high_water, low_water: maintenance is due above the one and goes down to the other. With 0.9
-    and 0.25 a server with 8,192 tokens reads 1.16 times what is new (0.35: 1.39 times; five
-    conversations of 100 turns, `benchmarks/context.py`).
-    result_share: a result over this share is clipped when it arrives.
-    summary: folded turns are summarised by the model; without, facts are kept by rule alone.
-    summary_tokens: of the longest summary; None means 400, and never more than an eighth.
-    """
-
-    max_steps: int = 12
-    keep_turns: int = 2
-    keep_chars: int = 200
-    strategy: Literal["compact", "trim", "last", "all"] = "compact"
-    step: Literal["cache", "turn"] = "cache"
-    high_water: float = 0.9
-    low_water: float = 0.25
-    result_share: float = 0.35
-    last_messages: int = 20
-    trim_tokens: int | None = None
-    summary: bool = True
-    summary_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
 from agent_core.ledger import Ledger
+from agent_core.limits import Limits
 from agent_core.maintain import is_due, next_step
-from agent_core.view import Limits
 from context import Window, text_of
 from tests.view_kit import Thread, assert_strict, make_text, prompt_tokens
 

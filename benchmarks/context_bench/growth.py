@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Any
 
+from agent_core.limits import Limits
 from agent_core.maintain import is_due, next_step
 from agent_core.prompt import Composer
-from agent_core.view import Limits
 from benchmarks.context_bench.cache import Slot, Tally, tally
 from benchmarks.context_bench.conversation import TOOLS, Turn, conversation
 from benchmarks.context_bench.program import OURS, Scripted, play

@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 from langgraph.graph.state import CompiledStateGraph
 
-from agent_core.view import Limits
+from agent_core.limits import Limits
 from agent_graph import build_graph
 from benchmarks.context_bench.cache import ROUTER, SUMMARY, TURN, Refused, Request, Slot, tally
 from benchmarks.context_bench.conversation import TOOLS, Turn, conversation
