@@ -97,6 +97,7 @@ class State(TypedDict, total=False):
     cuts: dict[
         str, int
     ]  # message id -> characters of it that are shown; see `agent_core.view.Marks`
+    steps: int  # how often the view was made shorter
     nudged: list[str]  # ids of results behind which the model is asked for its answer
     lookup: bool  # something is not shown whole: the lookup tools are in the prompt
     unsummarised: str  # id of the last message when a summary was asked for and not usable

@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from langchain_core.messages.ai import UsageMetadata
 
 from agent_core.facts import surviving
-from agent_core.fit import CHARS_A_TOKEN, facts_chars, fold_before, fold_point
+from agent_core.fit import CHARS_A_TOKEN, ceiling, facts_chars, fold_before, fold_point
 from agent_core.ports import Tool
 from agent_core.prompt import Composer
 from agent_core.summary import Summariser
@@ -51,28 +51,28 @@ def is_due(values: Mapping[str, Any], tools: Sequence[Tool], composer: Composer)
     if limits.strategy != "compact":
         return False
     tokens, room = composer.measure(values, tools)
-    return tokens > room * limits.high_water
+    return tokens > ceiling(room, composer.marks(values).steps) * limits.high_water
 
 
 def next_step(values: Mapping[str, Any], tools: Sequence[Tool], composer: Composer) -> Step:
     """What would become stubs, and which turns would be folded, to reach the low-water mark."""
     limits, window, messages = composer.limits, composer.window, values["messages"]
-    marks = composer.marks(values)
+    old = marks = composer.marks(values)
     before, room = composer.measure({**values, "lookup": True}, tools)
-    low = int(room * limits.low_water)
+    low = int(ceiling(room, marks.steps) * limits.low_water)
     kept = since(messages, marks.summary_upto)
     if limits.step == "cache" and (end := old_end(kept, limits.keep_turns)):
         marks = replace(marks, compacted_upto=kept[end - 1].id or "")
     after = window.tokens(render(messages, marks, limits).messages)
     if after <= low:
-        return Step(marks, before, after, room)
+        return Step(marks.after(old), before, after, room)
     block = summary_tokens(composer, room) + facts_chars(room) // CHARS_A_TOKEN
     marks, prompt_id = _fold_point(messages, marks, composer, low, block)
     folded: list[AnyMessage] = []
     if prompt_id:
         marks, folded = fold_before(messages, marks, prompt_id, facts_chars(room))
     after = window.tokens(render(messages, marks, limits).messages)
-    return Step(marks, before, after, room, tuple(folded))
+    return Step(marks.after(old), before, after, room, tuple(folded))
 
 
 def _fold_point(

@@ -11,7 +11,7 @@ leave what was before as it was.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
@@ -39,7 +39,7 @@ class Marks:
     `stubbed_upto` is like `compacted_upto`, but for results of any turn. `cuts` has the characters
     a message is cut to, 0 where it is left out with its results, and under the id with "#" how
     many calls of it are shown. `nudged` are the results with `LAST_CALL` behind them, and the
-    prompts with `NO_TOOL`.
+    prompts with `NO_TOOL`. `steps` counts how often the view was made shorter.
     """
 
     summary: str = ""
@@ -50,6 +50,7 @@ class Marks:
     pinned: Sequence[str] = ()
     cuts: Mapping[str, int] = field(default_factory=dict)
     nudged: Sequence[str] = ()
+    steps: int = 0
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Marks:
@@ -60,6 +61,10 @@ class Marks:
         """The marks as plain JSON values by their names."""
         return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
 
+    def after(self, before: Marks) -> Marks:
+        """These marks as one step behind `before`, where they are not the same."""
+        return self if self == before else replace(self, steps=before.steps + 1)
+
     def changes(self, before: Marks) -> dict[str, Any]:
         """What has to be written into a state that has the marks `before`."""
         old = before.all()
@@ -67,7 +72,7 @@ class Marks:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, str):
+    if isinstance(value, str | int):
         return value
     return dict(value) if isinstance(value, Mapping) else list(value)
 
