@@ -16,7 +16,7 @@ from math import log2
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from agent_core.cut import clipped
-from agent_core.facts import surviving
+from agent_core.kept_facts import surviving
 from agent_core.limits import Limits
 from agent_core.view import (
     BLOCK,

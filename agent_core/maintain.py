@@ -13,8 +13,8 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
 
-from agent_core.facts import surviving
 from agent_core.fit import CHARS_A_TOKEN, ceiling, facts_chars, fold_before, fold_point
+from agent_core.kept_facts import surviving
 from agent_core.ports import Tool
 from agent_core.prompt import Composer
 from agent_core.summary import Summariser
