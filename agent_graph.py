@@ -100,7 +100,7 @@ class State(TypedDict, total=False):
     steps: int  # how often the view was made shorter
     nudged: list[str]  # ids of results behind which the model is asked for its answer
     lookup: bool  # something is not shown whole: the lookup tools are in the prompt
-    unsummarised: str  # id of the last message when a summary was asked for and not usable
+    summary_asked: str  # id of the last message when a summary was last asked for
     former: dict[str, Any]  # these marks before the last compaction, to undo it
     decisions: dict[str, str]  # call id -> the mark of a yes to it
     unknown: dict[str, int]  # ids of writes that may have run -> how often they were started

@@ -111,15 +111,13 @@ def fold_point(view: View, window: Window, target: int, block: int) -> str:
 
 
 def fold_before(
-    messages: Sequence[AnyMessage], marks: Marks, prompt_id: str, facts_chars: int
+    messages: Sequence[AnyMessage], marks: Marks, prompt_id: str
 ) -> tuple[Marks, list[AnyMessage]]:
-    """The marks with all before the prompt folded and its facts kept, and what was folded."""
+    """The marks with all before the prompt folded, and what was folded; facts are as before."""
     kept = since(messages, marks.summary_upto)
     end = next(i for i, m in enumerate(kept) if m.id == prompt_id)
     folded = list(kept[:end])
-    facts = surviving(folded, list(marks.facts), marks.summary, facts_chars)
-    marks = replace(marks, summary_upto=folded[-1].id or "", facts=facts)
-    return without_lost(marks, kept[end:]), folded
+    return without_lost(replace(marks, summary_upto=folded[-1].id or ""), kept[end:]), folded
 
 
 def without_lost(marks: Marks, kept: Sequence[AnyMessage]) -> Marks:
@@ -176,7 +174,8 @@ class _Work:
         prompt_id = fold_point(view, self.window, target, block)
         if not prompt_id:
             return marks, 0
-        marks, folded = fold_before(self.messages, marks, prompt_id, chars)
+        marks, folded = fold_before(self.messages, marks, prompt_id)
+        marks = replace(marks, facts=surviving(folded, marks.facts, marks.summary, chars))
         return marks, sum(isinstance(m, HumanMessage) for m in folded)
 
     # -- what is left when nothing older is to be had ---------------------------------------------

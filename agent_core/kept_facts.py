@@ -108,6 +108,7 @@ def _weight(fact: Fact) -> int:
     return (1 if told else 3) + (not heavy)
 
 
+@lru_cache(maxsize=256)
 def _weight_of_line(line: str) -> int:
     """The weight of a line of an earlier list, by its mark and its words."""
     if _HANDLE.match(line):

@@ -169,7 +169,11 @@ def _compare(before: Request, now: Request, scale: float) -> tuple[int, str]:
         if not _is_same(old, new):
             return int(same * scale), _why(old, new, before.view, now.view)
         same += weigh(new)
-    return int(same * scale), "rewound" if len(pairs) < len(before.view.messages) else ""
+    if len(pairs) == len(before.view.messages):
+        return int(same * scale), ""
+    # Said once more word for word, with nothing of what was before it: that is folded.
+    is_other = any(old.id != new.id for old, new in pairs)
+    return int(same * scale), "folded" if is_other else "rewound"
 
 
 def _is_same(old: AnyMessage, new: AnyMessage) -> bool:
