@@ -186,6 +186,8 @@ def _is_same(old: AnyMessage, new: AnyMessage) -> bool:
 def _why(old: AnyMessage, new: AnyMessage, before: View, now: View) -> str:
     """What made `new` stand where `old` stood."""
     if old.id != new.id:
+        if now.kinds.get(old.id or "") == "cut":
+            return "cuts"  # left out with its results
         is_first = now.messages[0] is new
         return "folded" if is_first or before.block != now.block else "edited"
     if before.block != now.block:
