@@ -43,6 +43,7 @@ from agent_core.calls import (
 )
 from agent_core.hear import Hearer
 from agent_core.ledger import Ledger
+from agent_core.limits import Limits
 from agent_core.maintain import Maintainer, is_due
 from agent_core.messages import messages_channel
 from agent_core.ports import Journal, Model, Policy, Repair, Router, Seal, Tool
@@ -72,7 +73,6 @@ from agent_core.turn import (
     split_calls,
     steps_of,
 )
-from agent_core.view import Limits
 from context import Window, text_of
 
 # Where the answers to an approval stand in the configuration of a run, by call id, each with what
@@ -97,9 +97,10 @@ class State(TypedDict, total=False):
     cuts: dict[
         str, int
     ]  # message id -> characters of it that are shown; see `agent_core.view.Marks`
+    steps: int  # how often the view was made shorter
     nudged: list[str]  # ids of results behind which the model is asked for its answer
     lookup: bool  # something is not shown whole: the lookup tools are in the prompt
-    unsummarised: str  # id of the last message when a summary was asked for and not usable
+    summary_asked: str  # id of the last message when a summary was last asked for
     former: dict[str, Any]  # these marks before the last compaction, to undo it
     decisions: dict[str, str]  # call id -> the mark of a yes to it
     unknown: dict[str, int]  # ids of writes that may have run -> how often they were started

@@ -1,8 +1,7 @@
 """Facts that must survive a summary, found by rule: no model is asked what was important.
 
-A summary by a small model loses what it does not find worth saying. So each new one is compared
-with the messages it replaces: identifiers, amounts, dates, addresses, names, decisions and open
-items that it does not contain are kept beside it, in a short list of lines.
+They are identifiers, amounts, dates, addresses, names, decisions and open items in what was said
+and in results, each with the line that tells it.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
@@ -19,7 +19,6 @@ from agent_core.fact_patterns import (
     Kind,
     Span,
     has_single_names,
-    is_lasting,
     sentences,
     spans_of,
     weight_of,
@@ -33,10 +32,10 @@ _SHORT = 110  # a sentence of at most so many characters is kept as it is
 _BEFORE = 48  # characters of a long sentence before a fact that say what it is
 _PER_RESULT = 12  # sentences with facts taken of one result: the rest is there by its handle
 _RESULT_READ = 20_000  # characters of a result that are looked at
-_ASKING = ("?", "？")
+ASKING = ("?", "？")
 _TELLING = 5  # a normalised fact of so few characters, two of them blanks, may be anything
-_USER = "User: "
-_NOT_ANSWERED = " (not answered)"
+USER = "User: "
+NOT_ANSWERED = " (not answered)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class Fact:
 def facts_of(messages: Sequence[AnyMessage]) -> list[Fact]:
     """The facts of `messages`, each once: those of prompts first, then of answers, then results."""
     found = [fact for message in messages for fact in _facts_in(message)]
-    found += _unanswered(messages)
+    found += unanswered(messages)
     order: tuple[Source, ...] = ("user", "answer", "result")
     seen: set[str] = set()
     out: list[Fact] = []
@@ -73,47 +72,33 @@ def facts_of(messages: Sequence[AnyMessage]) -> list[Fact]:
     return out
 
 
-def surviving(
-    messages: Sequence[AnyMessage], previous: Sequence[str], summary: str, limit_chars: int
-) -> list[str]:
-    """The lines to keep beside `summary`: facts of the folded `messages` and of `previous` lines.
-
-    What the summary says already is left out. All lines together, with one character for each
-    line's end, have at most `limit_chars`. The order is by weight: what the user decided or left
-    open, what else they said, then the same of answers, then results; within one weight as it was
-    said. Where not all fit, the older ones of the lowest weights go.
-    """
-    known = normal(summary)
-    groups: list[list[_Line]] = [[] for _ in range(_WEIGHTS)]
-    for line in previous:
-        if not _is_line_said(line, known):
-            groups[_weight_of_line(line)].append(_Line(line, _names_in(line)))
-    for weight, entry in _missing(messages, known):
-        groups[weight].append(entry)
-    return _chosen(_without_repeats(groups), limit_chars)
-
-
 # -- finding them ---------------------------------------------------------------------------------
 
 
 def _facts_in(message: AnyMessage) -> list[Fact]:
-    return [fact for facts in _by_sentence(message) for fact in facts]
+    return [fact for facts in by_sentence(message) for fact in facts]
 
 
-def _by_sentence(message: AnyMessage) -> Iterator[list[Fact]]:
+def by_sentence(message: AnyMessage) -> Sequence[Sequence[Fact]]:
     """The facts of a message, those of each sentence together; none for a sentence without."""
     text, source = text_of(message.content), _source_of(message)
     if source is None or not text:
-        return
-    spoken, left = source != "result", _PER_RESULT
+        return ()
+    return _found(text if source != "result" else text[:_RESULT_READ], source, _mark_of(message))
+
+
+@lru_cache(maxsize=256)
+def _found(text: str, source: Source, mark: str) -> Sequence[Sequence[Fact]]:
+    """Remembered: a message is asked for its facts when it is folded and when it is summarised."""
+    spoken = source != "result"
     single = spoken and has_single_names(text)
-    for sentence in sentences(text if spoken else text[:_RESULT_READ]):
-        facts = list(_of_sentence(sentence, source, _mark_of(message), single))
-        if facts:
-            yield facts
-            left -= 1
-            if not spoken and not left:
-                return
+    found: list[Sequence[Fact]] = []
+    for sentence in sentences(text):
+        if facts := tuple(in_sentence(sentence, source, mark, single)):
+            found.append(facts)
+            if not spoken and len(found) == _PER_RESULT:
+                break
+    return tuple(found)
 
 
 def _source_of(message: AnyMessage) -> Source | None:
@@ -127,12 +112,12 @@ def _source_of(message: AnyMessage) -> Source | None:
 def _mark_of(message: AnyMessage) -> str:
     """What a line begins with: who said it, or the handle by which it can be read again."""
     if isinstance(message, HumanMessage):
-        return _USER
+        return USER
     handle = message.additional_kwargs.get("handle") if isinstance(message, ToolMessage) else ""
     return f"{handle}: " if handle else ""
 
 
-def _of_sentence(sentence: str, source: Source, mark: str, single: bool) -> Iterator[Fact]:
+def in_sentence(sentence: str, source: Source, mark: str, single: bool) -> Iterator[Fact]:
     spoken = source != "result"
     spans = spans_of(sentence, spoken=spoken, single_names=single)
     plain = " ".join(sentence.split())
@@ -145,10 +130,10 @@ def _of_sentence(sentence: str, source: Source, mark: str, single: bool) -> Iter
     for span in spans:
         part = whole or _excerpt(sentence, span)
         context = span.key or _context(sentence, span)
-        yield Fact(span.kind, span.text, context, source, mark + part, plain.endswith(_ASKING))
+        yield Fact(span.kind, span.text, context, source, mark + part, plain.endswith(ASKING))
 
 
-def _unanswered(messages: Sequence[AnyMessage]) -> list[Fact]:
+def unanswered(messages: Sequence[AnyMessage]) -> list[Fact]:
     """Prompts that got no answer, or one that says that it failed: they are open."""
     out: list[Fact] = []
     prompt: HumanMessage | None = None
@@ -169,7 +154,7 @@ def _open_prompt(prompt: HumanMessage | None) -> list[Fact]:
     if prompt is None:
         return []
     text = _cut(" ".join(text_of(prompt.content)[:1000].split()), LONGEST - 20)
-    return [Fact("open", text, "", "user", f"{_USER}{text}{_NOT_ANSWERED}")] if text else []
+    return [Fact("open", text, "", "user", f"{USER}{text}{NOT_ANSWERED}")] if text else []
 
 
 def _context(sentence: str, span: Span) -> str:
@@ -203,95 +188,6 @@ def _cut(text: str, chars: int) -> str:
     return text[: space if space > 0 else chars - 1] + "…"
 
 
-# -- choosing them --------------------------------------------------------------------------------
-
-# 0 what the user said for good, 1 what they decided or left open, 2 what else they told, 3 what an
-# answer decided or left open, 4 what else it said and what the user asked, 5 results.
-_WEIGHTS = 6
-# In which order the weights take their lines, and up to which part of the limit.
-_SHARES = ((0, 0.5), (1, 0.7), (2, 0.9), (3, 1.0), (4, 1.0), (5, 1.0), (0, 1.0), (1, 1.0), (2, 1.0))
-_HANDLE = re.compile(r"r\d+: ")
-
-
-@dataclass(frozen=True, slots=True)
-class _Line:
-    """A line and the normalised facts for which it is kept."""
-
-    text: str
-    facts: tuple[str, ...]
-
-
-def _missing(messages: Sequence[AnyMessage], known: str) -> Iterator[tuple[int, _Line]]:
-    """A weight and a line for each fact that normalised `known` does not say; one a sentence."""
-    for message in messages:
-        for facts in _by_sentence(message):
-            lost = [fact for fact in facts if not _is_known(fact, known)]
-            lines: dict[str, list[Fact]] = {}
-            for fact in lost:
-                lines.setdefault(fact.line, []).append(fact)
-            for line, of_line in lines.items():
-                weight = min(_weight(fact) for fact in of_line)
-                yield weight, _Line(line, tuple(fact.name for fact in of_line))
-    for fact in _unanswered(messages):
-        if not is_said(fact.text, known):
-            yield 1, _Line(fact.line, (fact.name,))
-
-
-def _weight(fact: Fact) -> int:
-    if fact.source == "result":
-        return 5
-    heavy = fact.kind in ("decision", "open")
-    if fact.source == "user" and heavy and is_lasting(fact.text):
-        return 0
-    told = fact.source == "user" and not (fact.in_question and not heavy)
-    return (1 if told else 3) + (not heavy)
-
-
-def _weight_of_line(line: str) -> int:
-    """The weight of a line of an earlier list, by its mark and its words."""
-    if _HANDLE.match(line):
-        return 5
-    by_user = line.startswith(_USER)
-    if by_user and is_lasting(line):
-        return 0
-    heavy = weight_of(line, by_user=by_user) or line.endswith(_NOT_ANSWERED)
-    told = by_user and (heavy or not line.endswith(_ASKING))
-    return (1 if told else 3) + (not heavy)
-
-
-def _without_repeats(groups: Sequence[Sequence[_Line]]) -> list[list[_Line]]:
-    """The lines but for those whose facts all stand in heavier or earlier ones."""
-    seen: set[str] = set()
-    out: list[list[_Line]] = []
-    for group in groups:
-        out.append([])
-        for line in group:
-            if line.text not in seen and not seen.issuperset(line.facts):
-                out[-1].append(line)
-            seen.update((line.text, *line.facts))
-    return out
-
-
-def _chosen(groups: Sequence[Sequence[_Line]], limit: int) -> list[str]:
-    """As many lines as fit, by weight; the heaviest leave some room to the others at first."""
-    taken: list[set[int]] = [set() for _ in groups]
-    said = " "
-    room = limit
-    for weight, share in _SHARES:
-        least = limit - int(limit * share)
-        for index in range(len(groups[weight]) - 1, -1, -1):
-            line = groups[weight][index]
-            cost = len(line.text) + 1
-            if index in taken[weight] or cost > room - least:
-                continue
-            if all(fact in said for fact in line.facts):
-                continue
-            taken[weight].add(index)
-            said += normal(line.text)
-            room -= cost
-    return [groups[w][i].text for w in range(len(groups)) for i in sorted(taken[w])]
-
-
 # -- comparing ------------------------------------------------------------------------------------
 
 _SIGNS = re.compile(r"[\W_]+")
@@ -299,6 +195,7 @@ _THOUSANDS = re.compile(r"(?<=\d)[.,'\u00a0](?=\d{3}(?!\d))")
 _WIDE = re.compile(r"[\u2e80-\ud7a3\uf900-\ufaff]")
 
 
+@lru_cache(maxsize=2048)
 def normal(text: str) -> str:
     """`text` for comparing: small letters, words and numbers alone, a blank at both ends."""
     folded = unicodedata.normalize("NFKC", text).casefold()
@@ -323,32 +220,8 @@ def is_said(text: str, known: str) -> bool:
     return sum(f" {word} " in known for word in long) >= 0.8 * len(long)
 
 
-def _is_known(fact: Fact, known: str) -> bool:
+def is_known(fact: Fact, known: str) -> bool:
     """The same of a fact; of one that is short, that the word before it is there as well."""
     short = len(normal(fact.text)) <= _TELLING
     word = normal(fact.context)[:-1].rpartition(" ")[2] if short else ""
     return is_said(fact.text, known) and word in known
-
-
-def _bare(line: str) -> str:
-    """A line of a list without what was put before and behind it."""
-    return _HANDLE.sub("", line.removeprefix(_USER).removesuffix(_NOT_ANSWERED), count=1)
-
-
-def _facts_of_line(line: str) -> list[Fact]:
-    source: Source = "result" if _HANDLE.match(line) else "answer"
-    source = "user" if line.startswith(_USER) else source
-    return list(_of_sentence(_bare(line), source, "", has_single_names(line)))
-
-
-def _names_in(line: str) -> tuple[str, ...]:
-    """The facts for which a line of an earlier list is kept, normalised."""
-    return tuple(fact.name for fact in _facts_of_line(line)) or (normal(_bare(line)),)
-
-
-def _is_line_said(line: str, known: str) -> bool:
-    """The same for a line of an earlier list: each fact in it, and its sentence if it decides."""
-    facts = _facts_of_line(line)
-    if not facts or line.endswith(_NOT_ANSWERED):
-        return is_said(_bare(line), known)
-    return all(_is_known(fact, known) for fact in facts)

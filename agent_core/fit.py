@@ -11,15 +11,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import log2
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from agent_core.cut import clipped
-from agent_core.facts import surviving
+from agent_core.kept_facts import surviving
+from agent_core.limits import Limits
 from agent_core.view import (
     BLOCK,
     LEFT_OUT,
-    Limits,
     Marks,
     View,
     last_prompt,
@@ -30,10 +31,21 @@ from agent_core.view import (
 )
 from context import PromptTooLong, Window, count_tokens, text_of, weigh
 
+FALL, LOWEST = 0.04, 0.7  # of the ceiling: by each doubling of the steps, down to
 FACTS_SHARE = 16  # the list of facts has a sixteenth of the room
 CHARS_A_TOKEN = 3  # of a summary and of facts: names and numbers are denser than prose
 _LEAST = 16  # tokens that a cut message keeps
+_RESULT_LEAST = 0.1  # of the room that a result keeps when it is cut below the ceiling
 _TRIES = 8  # of a cut, each a fifth shorter, as what is cut may be denser than the whole
+
+
+def ceiling(room: int, steps: int) -> int:
+    """The tokens that a view may have of `room` before it is made shorter for the next time.
+
+    It falls with the log of the `steps` that were taken: turns differ, so under a level ceiling
+    some late prompt would be the largest of all by chance, and under this one it is an early one.
+    """
+    return int(room * max(1 - FALL * log2(1 + steps), LOWEST))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +61,26 @@ class Fitted:
 def fit(
     messages: Sequence[AnyMessage], marks: Marks, limits: Limits, window: Window, room: int
 ) -> Fitted:
-    """The view of the stored `messages` in at most `room` tokens. Raises `PromptTooLong`."""
+    """The view of the stored `messages` in at most `room` tokens. Raises `PromptTooLong`.
+
+    Older results and turns give way above the `ceiling` already; what is cut is only what would
+    not fit the room.
+    """
     view = render(messages, marks, limits)
     tokens = window.tokens(view.messages)
-    if tokens <= room:
+    top = ceiling(room, marks.steps) if limits.strategy == "compact" else room
+    if tokens <= top:
         return Fitted(marks, view, tokens)
     if limits.strategy != "compact" and (newest := last_prompt(messages)):
         return fit(messages[newest:], marks, limits, window, room)
     work = _Work(messages, limits, window, room)
-    folded = 0
-    marks = work.stub_older(marks, tokens - int(room * limits.low_water))
-    if limits.strategy == "compact" and work.tokens(marks) > room * limits.high_water:
+    before, folded = marks, 0
+    marks = work.stub_older(marks, tokens - int(top * limits.low_water))
+    if limits.strategy == "compact" and work.tokens(marks) > top * limits.high_water:
         marks, folded = work.fold_older(marks)
+    marks = marks.after(before)
+    if limits.strategy == "compact" and work.tokens(marks) > top:
+        marks = work.cut_results(marks, top)
     if work.tokens(marks) > room:
         marks = work.cut_longest(work.leave_out_calls(marks))
     view = render(messages, marks, limits)
@@ -91,15 +111,13 @@ def fold_point(view: View, window: Window, target: int, block: int) -> str:
 
 
 def fold_before(
-    messages: Sequence[AnyMessage], marks: Marks, prompt_id: str, facts_chars: int
+    messages: Sequence[AnyMessage], marks: Marks, prompt_id: str
 ) -> tuple[Marks, list[AnyMessage]]:
-    """The marks with all before the prompt folded and its facts kept, and what was folded."""
+    """The marks with all before the prompt folded, and what was folded; facts are as before."""
     kept = since(messages, marks.summary_upto)
     end = next(i for i, m in enumerate(kept) if m.id == prompt_id)
     folded = list(kept[:end])
-    facts = surviving(folded, list(marks.facts), marks.summary, facts_chars)
-    marks = replace(marks, summary_upto=folded[-1].id or "", facts=facts)
-    return without_lost(marks, kept[end:]), folded
+    return without_lost(replace(marks, summary_upto=folded[-1].id or ""), kept[end:]), folded
 
 
 def without_lost(marks: Marks, kept: Sequence[AnyMessage]) -> Marks:
@@ -156,7 +174,8 @@ class _Work:
         prompt_id = fold_point(view, self.window, target, block)
         if not prompt_id:
             return marks, 0
-        marks, folded = fold_before(self.messages, marks, prompt_id, chars)
+        marks, folded = fold_before(self.messages, marks, prompt_id)
+        marks = replace(marks, facts=surviving(folded, marks.facts, marks.summary, chars))
         return marks, sum(isinstance(m, HumanMessage) for m in folded)
 
     # -- what is left when nothing older is to be had ---------------------------------------------
@@ -210,16 +229,27 @@ class _Work:
 
     def cut_longest(self, marks: Marks) -> Marks:
         """What is longest cut, all to the same length, so that the whole fits."""
+        return self._cut_all(marks, self._sizes(self.view(marks)), self.room, _LEAST)
+
+    def cut_results(self, marks: Marks, top: int) -> Marks:
+        """The newest results cut to the same length, so that the whole has at most `top` tokens;
+        each keeps a tenth of the room at least."""
         view = self.view(marks)
-        sizes = self._sizes(view)
+        newest = {m.id for m in view.messages[last_prompt(view.messages) :] if m.type == "tool"}
+        sizes = {key: size for key, size in self._sizes(view).items() if key in newest}
+        return self._cut_all(marks, sizes, top, self.room * _RESULT_LEAST)
+
+    def _cut_all(self, marks: Marks, sizes: Mapping[str, float], most: int, least: float) -> Marks:
+        """All of `sizes` cut to one length, `least` or more, so that the view has `most` tokens."""
+        view = self.view(marks)
         fixed = self.window.tokens(view.messages) - sum(sizes.values())
-        cap = _cap(sorted(sizes.values()), self.room - fixed)
+        cap = _cap(sorted(sizes.values()), most - fixed)
         for _ in range(_TRIES):
-            shorter = self._cut_to(marks, view, sizes, max(cap, _LEAST))
-            if self.tokens(shorter) <= self.room:
+            shorter = self._cut_to(marks, view, sizes, max(cap, least))
+            if cap <= least or self.tokens(shorter) <= most:
                 return shorter
             cap *= 0.8
-        return self._cut_to(marks, view, sizes, _LEAST)
+        return self._cut_to(marks, view, sizes, least)
 
 
 def shown_chars(text: str, tokens: int | None, scale: float) -> int | None:

@@ -6,6 +6,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
@@ -180,6 +181,12 @@ def fence(summary: str, facts: Sequence[str]) -> str:
     Empty without summary and facts. A text inside that imitates the fence, or a mark of a chat
     template, ends nothing.
     """
+    return _fence(summary, tuple(facts))
+
+
+@lru_cache(maxsize=16)
+def _fence(summary: str, facts: tuple[str, ...]) -> str:
+    """Remembered: it stands in each view until the next step."""
     parts = [_inert(summary.strip())] if summary.strip() else []
     kept = [f"- {_inert(' '.join(fact.split()))}" for fact in facts if fact.strip()]
     if kept:

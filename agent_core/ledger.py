@@ -202,7 +202,11 @@ def _compare(before: Request, now: Request, scale: float) -> tuple[int, str]:
         if not _is_same(old, new):
             return int(same * scale), _why(old, new, before.view, now.view)
         same += weigh(new)
-    return int(same * scale), "rewound" if len(pairs) < len(before.view.messages) else ""
+    if len(pairs) == len(before.view.messages):
+        return int(same * scale), ""
+    # Said once more word for word, with nothing of what was before it: that is folded.
+    is_other = any(old.id != new.id for old, new in pairs)
+    return int(same * scale), "folded" if is_other else "rewound"
 
 
 def _is_same(old: AnyMessage, new: AnyMessage) -> bool:
@@ -215,6 +219,8 @@ def _is_same(old: AnyMessage, new: AnyMessage) -> bool:
 def _why(old: AnyMessage, new: AnyMessage, before: View, now: View) -> str:
     """What made `new` stand where `old` stood."""
     if old.id != new.id:
+        if now.kinds.get(old.id or "") == "cut":
+            return "cuts"  # left out with its results
         is_first = now.messages[0] is new
         return "folded" if is_first or before.block != now.block else "edited"
     if before.block != now.block:

@@ -13,8 +13,8 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
 
-from agent_core.facts import surviving
-from agent_core.fit import CHARS_A_TOKEN, facts_chars, fold_before, fold_point
+from agent_core.fit import CHARS_A_TOKEN, ceiling, facts_chars, fold_before, fold_point
+from agent_core.kept_facts import surviving
 from agent_core.ports import Tool
 from agent_core.prompt import Composer
 from agent_core.summary import Summariser
@@ -23,6 +23,7 @@ from context import old_end
 
 SUMMARY_TOKENS = 400
 SUMMARY_SHARE = 8  # a summary has at most an eighth of the room
+REST = 3  # turns from one summary to the next at least
 LEAST_GAIN = 0.1  # of the room; a step for less would be followed by the next at once
 
 
@@ -30,7 +31,7 @@ LEAST_GAIN = 0.1  # of the room; a step for less would be followed by the next a
 class Step:
     """What a step would come to, in tokens of the messages: `before` it and `after` it.
 
-    `marks` are those after it, without a summary; `folded` is what they fold.
+    `marks` are those after it, without a summary of what is `folded`, or its facts.
     """
 
     marks: Marks
@@ -51,28 +52,28 @@ def is_due(values: Mapping[str, Any], tools: Sequence[Tool], composer: Composer)
     if limits.strategy != "compact":
         return False
     tokens, room = composer.measure(values, tools)
-    return tokens > room * limits.high_water
+    return tokens > ceiling(room, composer.marks(values).steps) * limits.high_water
 
 
 def next_step(values: Mapping[str, Any], tools: Sequence[Tool], composer: Composer) -> Step:
     """What would become stubs, and which turns would be folded, to reach the low-water mark."""
     limits, window, messages = composer.limits, composer.window, values["messages"]
-    marks = composer.marks(values)
+    old = marks = composer.marks(values)
     before, room = composer.measure({**values, "lookup": True}, tools)
-    low = int(room * limits.low_water)
+    low = int(ceiling(room, marks.steps) * limits.low_water)
     kept = since(messages, marks.summary_upto)
     if limits.step == "cache" and (end := old_end(kept, limits.keep_turns)):
         marks = replace(marks, compacted_upto=kept[end - 1].id or "")
     after = window.tokens(render(messages, marks, limits).messages)
     if after <= low:
-        return Step(marks, before, after, room)
+        return Step(marks.after(old), before, after, room)
     block = summary_tokens(composer, room) + facts_chars(room) // CHARS_A_TOKEN
     marks, prompt_id = _fold_point(messages, marks, composer, low, block)
     folded: list[AnyMessage] = []
     if prompt_id:
-        marks, folded = fold_before(messages, marks, prompt_id, facts_chars(room))
+        marks, folded = fold_before(messages, marks, prompt_id)
     after = window.tokens(render(messages, marks, limits).messages)
-    return Step(marks, before, after, room, tuple(folded))
+    return Step(marks.after(old), before, after, room, tuple(folded))
 
 
 def _fold_point(
@@ -128,46 +129,57 @@ class Maintainer:
         """Take the next step of the state `values`.
 
         `before` are the tools of the request before, so that the summary's request begins like it;
-        `say` is told when the model is asked. Without a usable summary nothing changes; the next
-        step then folds without one, and so does this one where it is needed or done `by_hand`.
+        `say` is told when the model is asked. That is so once in `REST` turns: in a small window,
+        where each turn takes a step, the steps between fold by rule. An unusable summary changes
+        nothing, but where the step is needed now or done `by_hand`: then it folds by rule.
         """
-        composer = self.composer
-        marks, failed = composer.marks(values), values.get("unsummarised", "")
+        composer, marks = self.composer, self.composer.marks(values)
         step = next_step(values, tools, composer)
         if step.before - step.after < step.room * LEAST_GAIN and not by_hand:
             return Outcome({})  # where it does not fit, `fit` cuts what is in the way
+        if not step.folded:
+            return _outcome(step, marks, step.marks)
+        if not composer.limits.summary or not (by_hand or _is_rested(values)):
+            return _outcome(step, marks, _folded(step, marks, ""))
+        say(f"Summarising {_turns(step.turns)}, so that the prompt stays short.")
+        chars = summary_tokens(composer, step.room) * CHARS_A_TOKEN
+        asked = await self.summariser.summarise(
+            values, step.folded, chars=chars, thread=thread, tools=before
+        )
+        usage, note = tuple(asked.usage), {"summary_asked": values["messages"][-1].id}
         shown, room = composer.measure(values, tools)
-        new, usage = step.marks, tuple[UsageMetadata, ...]()
-        if step.folded and composer.limits.summary and (by_hand or not failed):
-            say(f"Summarising {_turns(step.turns)}, so that the prompt stays short.")
-            chars = summary_tokens(composer, step.room) * CHARS_A_TOKEN
-            asked = await self.summariser.summarise(
-                values, step.folded, chars=chars, thread=thread, tools=before
-            )
-            usage = tuple(asked.usage)
-            if not asked.text and shown <= room and not by_hand:
-                notice = "The model's summary could not be used; nothing was changed."
-                return Outcome({"unsummarised": values["messages"][-1].id}, notice, usage)
-            if asked.text:
-                new = _with_summary(step, marks, asked.text)
-        update = new.changes(marks)
-        if not update:
-            return Outcome({}, "", usage)
-        update |= {"lookup": True, "former": marks.all()}
-        if failed:
-            update["unsummarised"] = ""
-        return Outcome(update, _notice(step, bool(new.summary != marks.summary)), usage)
+        if not asked.text and shown <= room and not by_hand:
+            notice = "The model's summary could not be used; nothing was changed."
+            return Outcome(note, notice, usage)
+        done = _outcome(step, marks, _folded(step, marks, asked.text))
+        return replace(done, update=done.update | note, usage=usage)
 
 
-def _with_summary(step: Step, before: Marks, summary: str) -> Marks:
-    """The marks of `step` with `summary`, and the facts that it lost of what it replaces."""
-    old = AIMessage(before.summary)
-    chars = facts_chars(step.room)
-    facts = surviving([old, *step.folded], list(before.facts), summary, chars)
-    return replace(step.marks, summary=summary, facts=facts)
+def _is_rested(values: Mapping[str, Any]) -> bool:
+    """Whether it is `REST` turns ago that a summary was asked for."""
+    asked = values.get("summary_asked", "")
+    turns = sum(isinstance(m, HumanMessage) for m in since(values["messages"], asked))
+    return not asked or turns >= REST
 
 
-def _notice(step: Step, is_summarised: bool) -> str:
+def _outcome(step: Step, before: Marks, new: Marks) -> Outcome:
+    update = new.changes(before)
+    if not update:
+        return Outcome({})
+    notice = _notice(step, is_summarised=new.summary != before.summary)
+    return Outcome({**update, "lookup": True, "former": before.all()}, notice)
+
+
+def _folded(step: Step, before: Marks, summary: str) -> Marks:
+    """The marks of `step` with `summary`, if there is one, and the facts that it does not have."""
+    folded, new = list(step.folded), summary or before.summary
+    if summary:  # it replaces the one before
+        folded.insert(0, AIMessage(before.summary))
+    facts = surviving(folded, before.facts, new, facts_chars(step.room))
+    return replace(step.marks, summary=new, facts=facts)
+
+
+def _notice(step: Step, *, is_summarised: bool) -> str:
     if not step.folded:
         return ""
     how = "summarised" if is_summarised else "left out of the prompt"

@@ -9,11 +9,12 @@ from typing import Any
 from langchain_core.messages import AnyMessage, SystemMessage, ToolMessage
 
 from agent_core.fit import CHARS_A_TOKEN, fit, shown_chars
+from agent_core.limits import Limits
 from agent_core.offer import Offer, free_name, lookups_beside, offer
 from agent_core.ports import Tool
 from agent_core.recall import FIND_TOOLS, Lookup, Outcome, answer
 from agent_core.select import Tokens, select
-from agent_core.view import SHOWN, Limits, Marks, View, as_shown, last_prompt, render
+from agent_core.view import SHOWN, Marks, View, as_shown, last_prompt, render
 from context import PromptTooLong, Window, text_of
 
 LEAST_LOOKUP, MOST_LOOKUP = 400, 4000  # characters of what a lookup gives at once

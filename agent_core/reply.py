@@ -15,8 +15,7 @@ from agent_core.ports import Described, Model, Tool
 from agent_core.prompt import Composer
 from agent_core.sent import SENT, basis_of, digest, facts_of, key_of
 from agent_core.turn import is_blank
-from agent_core.view import Limits as Limits
-from context import text_of
+from context import PromptTooLong, text_of
 
 Delta = Callable[[Literal["text", "thinking"], str], None]
 
@@ -124,7 +123,10 @@ class Asker:
         """
         try:
             request = self.composer.compose(values, tools)
-            self.ledger.side_call("arguments")
+        except PromptTooLong:
+            return None
+        self.ledger.side_call("arguments")
+        try:
             reply = await self.model.reply(
                 _asking_for(tool, request.messages),
                 tools=request.offer.functions,

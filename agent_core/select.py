@@ -7,7 +7,8 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage, HumanMessage, trim_messages
 
-from agent_core.view import Limits, last_prompt
+from agent_core.limits import Limits
+from agent_core.view import last_prompt
 
 Tokens = Callable[[Sequence[AnyMessage]], int]
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from langchain_core.messages import AnyMessage, HumanMessage
+from langchain_core.messages import AnyMessage, HumanMessage, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
 
 from agent_core.fit import CHARS_A_TOKEN
@@ -119,8 +119,13 @@ class Summariser:
 
     def _parts(self, folded: Sequence[AnyMessage]) -> list[Sequence[AnyMessage]]:
         """`folded` in as many runs of about one size as requests are needed, at most four."""
-        sizes = [self.composer.window.tokens([m]) for m in folded]
         most = max(self.composer.room(NO_TOOLS) // 2, 1)
+        whole = [self.composer.window.tokens([m]) for m in folded]
+        # Of a long result no more goes in than of several short ones.
+        sizes = [
+            min(size, most // 4) if isinstance(m, ToolMessage) else size
+            for m, size in zip(folded, whole, strict=True)
+        ]
         count = min(MOST_PIECES, -(-sum(sizes) // most), len(folded))
         parts: list[Sequence[AnyMessage]] = []
         start, taken = 0, 0

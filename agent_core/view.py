@@ -11,7 +11,7 @@ leave what was before as it was.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
@@ -19,6 +19,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from agent_core.clip_text import head_and_tail
 from agent_core.cut import clipped, cut
 from agent_core.fold import fence
+from agent_core.limits import Limits
 from agent_core.mend import mend
 from context import old_end, stub, text_of
 
@@ -32,45 +33,13 @@ Kind = Literal["stub", "clipped", "cut"]
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """How views are made. Shares are of the room for messages, which is the budget less the tools.
-
-    max_steps: model calls a turn. keep_turns, keep_chars: as in `compact`.
-    strategy: "compact", or without summary and stubs "trim" (the newest turns in `trim_tokens`),
-    "last" (the newest `last_messages`) and "all".
-    step: "cache" shortens in steps, "turn" in every view.
-    high_water, low_water: maintenance is due above the one and goes down to the other. With 0.9
-    and 0.25 a server with 8,192 tokens reads 1.16 times what is new (0.35: 1.39 times; five
-    conversations of 100 turns, `benchmarks/context.py`).
-    result_share: a result over this share is clipped when it arrives.
-    summary: folded turns are summarised by the model; without, facts are kept by rule alone.
-    summary_tokens: of the longest summary; None means 400, and never more than an eighth.
-    shorten: what servers say of their tools is shortened; see `agent_core.brief`.
-    """
-
-    max_steps: int = 12
-    keep_turns: int = 2
-    keep_chars: int = 200
-    strategy: Literal["compact", "trim", "last", "all"] = "compact"
-    step: Literal["cache", "turn"] = "cache"
-    high_water: float = 0.9
-    low_water: float = 0.25
-    result_share: float = 0.35
-    last_messages: int = 20
-    trim_tokens: int | None = None
-    summary: bool = True
-    summary_tokens: int | None = None
-    shorten: bool = True
-
-
-@dataclass(frozen=True, slots=True)
 class Marks:
     """What is decided of how earlier messages are shown; the fields of the state of these names.
 
     `stubbed_upto` is like `compacted_upto`, but for results of any turn. `cuts` has the characters
     a message is cut to, 0 where it is left out with its results, and under the id with "#" how
     many calls of it are shown. `nudged` are the results with `LAST_CALL` behind them, and the
-    prompts with `NO_TOOL`.
+    prompts with `NO_TOOL`. `steps` counts how often the view was made shorter.
     """
 
     summary: str = ""
@@ -81,6 +50,7 @@ class Marks:
     pinned: Sequence[str] = ()
     cuts: Mapping[str, int] = field(default_factory=dict)
     nudged: Sequence[str] = ()
+    steps: int = 0
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Marks:
@@ -91,6 +61,10 @@ class Marks:
         """The marks as plain JSON values by their names."""
         return {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
 
+    def after(self, before: Marks) -> Marks:
+        """These marks as one step behind `before`, where they are not the same."""
+        return self if self == before else replace(self, steps=before.steps + 1)
+
     def changes(self, before: Marks) -> dict[str, Any]:
         """What has to be written into a state that has the marks `before`."""
         old = before.all()
@@ -98,7 +72,7 @@ class Marks:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, str):
+    if isinstance(value, str | int):
         return value
     return dict(value) if isinstance(value, Mapping) else list(value)
 

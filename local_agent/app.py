@@ -12,11 +12,11 @@ from typing import Any
 from langgraph.graph.state import CompiledStateGraph
 
 from agent_core.ledger import Ledger
+from agent_core.limits import Limits, ViewSettings
 from agent_core.maintain import Maintainer
 from agent_core.ports import Repair
 from agent_core.prompt import Composer
 from agent_core.summary import Summariser
-from agent_core.view import Limits
 from agent_graph import build_graph
 from context import Window
 from local_agent.approval import decide
@@ -154,13 +154,8 @@ async def open_app(settings: Settings, say: Say) -> AsyncIterator[App]:
 
 def limits_of(settings: Settings) -> Limits:
     """How views are made, as [context] and --max-steps say."""
-    context = {f.name: getattr(settings.context, f.name) for f in fields(settings.context)}
-    window = ("max_tokens", "reply_reserve")
-    return Limits(
-        max_steps=settings.max_steps,
-        shorten=settings.router.shorten,
-        **{k: v for k, v in context.items() if k not in window},
-    )
+    view = {f.name: getattr(settings.context, f.name) for f in fields(ViewSettings)}
+    return Limits(max_steps=settings.max_steps, shorten=settings.router.shorten, **view)
 
 
 def _repair(settings: RepairSettings) -> Repair:

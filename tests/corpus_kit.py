@@ -12,7 +12,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
-from agent_core.reply import Limits
+from agent_core.limits import Limits
 from agent_core.toolset import OneRoute
 from agent_graph import build_graph
 from context import Window

@@ -13,8 +13,8 @@ from uuid import uuid4
 from langchain_core.messages import AIMessage, AnyMessage
 
 from agent_core.ledger import Ledger
+from agent_core.limits import Limits
 from agent_core.toolset import OneRoute
-from agent_core.view import Limits
 from agent_graph import build_graph
 from context import Window
 from local_agent.approval import decide

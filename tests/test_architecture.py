@@ -23,7 +23,7 @@ ARROWS: dict[str, set[str]] = {
     "errors": set(),
     "events": set(),
     "environment": {"tracing"},
-    "config": {"errors"},
+    "config": {"agent_core", "errors"},  # of agent_core the limits alone: it must stay quick
     "trust": {"config", "errors"},
     "tracing": set(),
     "call_marks": set(),

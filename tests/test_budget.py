@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import HumanMessage
 
+from agent_core.limits import Limits
 from agent_core.prompt import Request
-from agent_core.view import Limits
 from context import Window, text_of
 from tests.view_kit import KINDS, FakeTool, Thread, assert_strict, make_text, prompt_tokens
 

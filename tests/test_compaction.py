@@ -9,8 +9,9 @@ from typing import Any
 from langchain_core.messages import RemoveMessage, ToolMessage
 
 from agent_core.compaction import Preview, pin, preview, purge, undo, unpin, with_summary
+from agent_core.limits import Limits
 from agent_core.turn import handles_of
-from agent_core.view import Limits, render
+from agent_core.view import render
 from context import Window, text_of
 from tests.graph_kit import ScriptedModel, ScriptedTool, call, collect, open_session, say
 from tests.test_maintain import GOOD, good, played, stubs

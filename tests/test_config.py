@@ -376,7 +376,14 @@ def test_every_key_of_the_file_is_read(load: Loader, here: Path) -> None:
     assert settings.model == ModelSettings(
         "http://10.0.0.1:1/v1", "qwen", 1.0, 4096, "k", secrets=("k",)
     )
-    assert settings.context == ContextSettings("compact", "turn", 3, 10, 4096, 512)
+    assert settings.context == ContextSettings(
+        strategy="compact",
+        step="turn",
+        keep_turns=3,
+        keep_chars=10,
+        max_tokens=4096,
+        reply_reserve=512,
+    )
     assert settings.router.mode == "off"
     assert (settings.repair.calls, settings.repair.constrained) == ("native", False)
     repo, bare = settings.routes

@@ -190,12 +190,11 @@ def test_the_limits_hold(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_a_thousand_turns_are_no_longer_than_a_hundred() -> None:
-    """At turn 1,000 prompts are as at turn 100, but for how they go up and down."""
+    """The limits on the prompt of the long form; those on times are for the benchmark."""
     grown = growth.measure(1)
-    early, late = grown.prompts
-    assert late <= early * growth.NOISE
-    assert max(grown.largest) < growth.LOADED
-    assert grown.tally.overflows == 0
+    prompts = {text: holds for text, holds in grown.verdicts.items() if " ms" not in text}
+    assert len(prompts) == 3
+    assert all(prompts.values()), prompts
 
 
 # -- against a server -----------------------------------------------------------------------------

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
-from agent_core.facts import Fact, facts_of, is_said, normal, surviving
+from agent_core.facts import Fact, facts_of, is_said, normal
+from agent_core.kept_facts import surviving
 
 
 def said(text: str) -> set[tuple[str, str]]:

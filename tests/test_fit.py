@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from agent_core.fit import fit
-from agent_core.view import Limits, Marks
+from agent_core.limits import Limits
+from agent_core.view import Marks
 from context import PromptTooLong, Window
 from tests.view_kit import assert_strict, threads, turn
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from langchain_core.messages import ToolMessage
 
+from agent_core.limits import Limits
 from agent_core.offer import lookups_beside
 from agent_core.toolset import Choice, OneRoute
-from agent_core.view import Limits
 from context import Window, text_of
 from local_agent.events import ToolFinished, ToolStarted
 from tests.graph_kit import ScriptedModel, ScriptedTool, call, collect, open_session, say

@@ -11,8 +11,8 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
 from agent_core.ledger import Ledger
+from agent_core.limits import Limits
 from agent_core.maintain import is_due, next_step
-from agent_core.view import Limits
 from context import Window, text_of
 from tests.view_kit import Thread, assert_strict, make_text, prompt_tokens
 
@@ -125,7 +125,7 @@ async def test_a_summary_that_cannot_be_used_changes_nothing(said: str) -> None:
     for n in range(30):
         before, asked = dict(thread.state), len(thread.summaries)
         await thread.prompt(f"question {n}: {make_text('english', 60, n)}")
-        if len(thread.summaries) > asked and not before.get("unsummarised"):
+        if len(thread.summaries) > asked and not before.get("summary_asked"):
             states.append({k: thread.state.get(k) != before.get(k) for k in ("summary", "facts")})
         request = thread.request()
         assert prompt_tokens(request.messages, []) + thread.window.reply <= 4096
@@ -136,6 +136,24 @@ async def test_a_summary_that_cannot_be_used_changes_nothing(said: str) -> None:
     assert not thread.state.get("summary")
     assert thread.state["summary_upto"]
     assert len(thread.summaries) <= 30 / 4
+
+
+@pytest.mark.parametrize(("length", "most"), [(2048, 10), (4096, 10), (8192, 10)])
+async def test_a_summary_is_asked_for_once_in_three_turns_at_most(length: int, most: int) -> None:
+    """Also where the window is so small that each turn takes a step: those between fold by rule.
+
+    What they fold is not lost: its facts stay in the prompt.
+    """
+    thread = Thread(Window(length), Limits(), summarise=good)
+    await played(thread, 29)
+    await thread.prompt("Remember: the booking is ORD-7755 for 2027-05-04.")
+    thread.request()
+    thread.answer("Noted.")
+    await played(thread, 3, first=30)
+
+    assert 0 < len(thread.summaries) <= most
+    assert thread.state["steps"] >= len(thread.summaries)
+    assert any("ORD-7755" in text_of(m.content) for m in thread.requests[-1].messages)
 
 
 async def test_without_summaries_the_facts_are_kept_by_rule() -> None:

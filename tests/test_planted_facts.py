@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage
 
+from agent_core.limits import Limits
 from agent_core.recall import READ, SEARCH, answer
 from agent_core.turn import handles_of
-from agent_core.view import Limits
 from context import Window, text_of
 from tests.graph_kit import Overflow, ScriptedTool, call, collect, open_session, say
 from tests.view_kit import make_text

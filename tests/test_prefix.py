@@ -14,8 +14,8 @@ import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 
 from agent_core.ledger import Entry, Ledger
+from agent_core.limits import Limits
 from agent_core.prompt import Request
-from agent_core.view import Limits
 from context import Window
 from local_agent.routing import Router, Shelf, routes_of
 from local_agent.session import Session

@@ -272,3 +272,13 @@ def test_a_write_asks_unless_allowed_for_that_server(
 ) -> None:
     """Only a read, or the very tool of the very server, runs unasked."""
     assert decide(FakeTool("git_add", "git", read_only), {}, allowed) == verdict
+
+
+async def test_a_call_of_the_model_counts_where_the_server_says_nothing_of_it() -> None:
+    """The server read that prompt in place of the conversation: its tokens are estimated."""
+    asking, model = router(tools(), content='{"route": "git"}', mode="model")
+    choice = await asking([HumanMessage("What changed yesterday?")], {"messages": []})
+
+    assert len(model.asked) == 1
+    assert choice.usage is not None
+    assert choice.usage["input_tokens"] > 100

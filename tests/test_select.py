@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from langchain_core.messages import AnyMessage, HumanMessage
 
+from agent_core.limits import Limits
 from agent_core.select import select
-from agent_core.view import Limits
 from context import Window
 from tests.view_kit import assert_strict, turn
 

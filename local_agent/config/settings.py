@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from agent_core.limits import Limits, ViewSettings
 from local_agent.config.masking import show_url
 
 Transport = Literal["stdio", "http", "sse"]
@@ -18,7 +19,7 @@ Found = Literal["flag", "environment", "folder", "user", "none"]
 
 FILE_NAME = "mcp_servers.toml"
 DEFAULT_THREAD = "default"
-DEFAULT_MAX_STEPS = 12  # model calls of one turn
+DEFAULT_MAX_STEPS = Limits().max_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,24 +79,12 @@ class ModelSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class ContextSettings:
-    """[context]. `keep_turns` in user turns, `keep_chars` in characters, `last_messages` in
-    messages; `high_water`, `low_water` and `result_share` are shares of the room for messages;
-    the others are tokens, None where the program chooses."""
+class ContextSettings(ViewSettings):
+    """[context]: how views are made, and what of the context is used, in tokens; None where the
+    program chooses."""
 
-    strategy: Literal["compact", "trim", "last", "all"] = "compact"
-    step: Literal["cache", "turn"] = "cache"
-    keep_turns: int = 2
-    keep_chars: int = 200
     max_tokens: int = 8192
     reply_reserve: int | None = None
-    high_water: float = 0.9
-    low_water: float = 0.25
-    result_share: float = 0.35
-    last_messages: int = 20
-    trim_tokens: int | None = None
-    summary: bool = True
-    summary_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

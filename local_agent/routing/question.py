@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 from langchain_core.messages.ai import UsageMetadata
 
-from context import clip, text_of
+from context import clip, text_of, weigh
 from local_agent.errors import ModelError
 
 from .routes import GENERAL
@@ -37,20 +37,30 @@ class RouterModel(Protocol):
 async def ask(
     model: RouterModel, descriptions: Mapping[str, str], messages: Sequence[AnyMessage]
 ) -> tuple[str, UsageMetadata | None]:
-    """The route that the model names, empty where it named none, and what the call took."""
+    """The route that the model names, empty where it named none, and what the call took.
+
+    That is estimated where the server says nothing: it read the prompt all the same.
+    """
     choices = [*descriptions, GENERAL]
+    asked: list[AnyMessage] = [
+        SystemMessage(_instruction(descriptions)),
+        HumanMessage(_question(messages)),
+    ]
     try:
-        reply = await model.reply(
-            [SystemMessage(_instruction(descriptions)), HumanMessage(_question(messages))],
-            response_format=_schema(choices),
-        )
+        reply = await model.reply(asked, response_format=_schema(choices))
     except ModelError:
         return "", None
     try:
         name = json.loads(text_of(reply.content)).get("route")
     except (ValueError, AttributeError):
         name = ""
-    return (str(name) if name in choices else ""), reply.usage_metadata
+    return (str(name) if name in choices else ""), reply.usage_metadata or _estimated(asked, reply)
+
+
+def _estimated(asked: Sequence[AnyMessage], reply: AIMessage) -> UsageMetadata:
+    """The tokens of a call by our own count, before calibration."""
+    read, written = round(sum(map(weigh, asked))), round(weigh(reply))
+    return UsageMetadata(input_tokens=read, output_tokens=written, total_tokens=read + written)
 
 
 def _instruction(descriptions: Mapping[str, str]) -> str:

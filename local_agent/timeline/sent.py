@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage
 
+from agent_core.limits import Limits
 from agent_core.prompt import Composer
 from agent_core.sent import SENT, digest
-from agent_core.view import Limits
 from context import PromptTooLong, Window
 from local_agent.memory import Memory
 
