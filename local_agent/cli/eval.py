@@ -238,7 +238,9 @@ def _show(wish: Wish, runs: list[Run]) -> None:
         _write(wish.report, markdown(runs, BASELINE))
     if wish.as_json:
         objects = [to_json(run, BASELINE) for run in runs]
-        print_line(json.dumps(objects[0] if len(objects) == 1 else {"runs": objects}))
+        print_line(
+            json.dumps(objects[0] if len(objects) == 1 else {"schema_version": 1, "runs": objects})
+        )
         return
     for model in dict.fromkeys(run.model for run in runs):
         rows = merged([run for run in runs if run.model == model])
