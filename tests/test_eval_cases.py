@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from local_agent.errors import ConfigError
-from local_agent.evaluation.cases import CATEGORIES, Case, read_cases
+from local_agent.evaluation.cases import CATEGORIES, Case, read_cases, sample
 from local_agent.evaluation.world import check_world
 from local_agent.evaluation.world_server import answer, load
 
@@ -140,6 +140,15 @@ def test_the_half_of_a_case_never_changes() -> None:
     halves = {case.id: case.half for case in read_cases(EVALS)}
     known = {"none-hello": "held_out", "time-tokyo": "tune", "shop-cancel": "held_out"}
     assert {case: halves[case] for case in known} == known
+
+
+def test_a_sample_is_a_part_of_a_larger_one() -> None:
+    """Chosen by the ids alone: the same each time, in the order of the whole."""
+    cases = read_cases(EVALS)
+    few, more = sample(cases, 20), sample(cases, 40)
+    assert (len(few), len(more), len(sample(cases, 999))) == (20, 40, len(cases))
+    assert [case for case in more if case in few] == few
+    assert sample(list(reversed(cases)), 20) == list(reversed(few))
 
 
 def test_the_tools_of_the_set_are_there() -> None:

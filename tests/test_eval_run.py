@@ -160,6 +160,7 @@ CANNOT_BE: list[tuple[list[str], str]] = [
     (["bad.toml"], "bad.toml is not valid TOML"),
     (["cases.toml", "--configurations", "fulll"], "There is no configuration 'fulll'."),
     (["cases.toml", "--case", "x*"], "No case is left to run."),
+    (["cases.toml", "--sample", "0"], "--sample and --bfcl-count must be at least 1"),
     (["cases.toml", "--half", "all"], "--half cannot be 'all'."),
     (["cases.toml", "--record", "a", "--replay", "b"], "exclude each other"),
     (["cases.toml", "--replay", "none"], "There is no recording none."),

@@ -45,6 +45,7 @@ class Wish:
     category: str | None
     case: str | None
     half: str | None
+    sample: int | None
     bfcl: str | None
     bfcl_count: int
     record: str | None
@@ -71,6 +72,7 @@ class Wish:
 @click.option("--category", metavar="NAME", help="Only prompts of cases with this category.")
 @click.option("--case", metavar="GLOB", help="Only cases whose id fits.")
 @click.option("--half", metavar="tune|held_out", help="Only one half of the cases.")
+@click.option("--sample", type=int, metavar="N", help="Only N cases, always the same ones.")
 @click.option("--bfcl", metavar="FOLDER|installed", help="Cases of bfcl-eval instead.")
 @click.option("--bfcl-count", metavar="N", default=30, show_default=True, help="Of each category.")
 @click.option("--record", metavar="FILE", help="Keep each reply there, and use those it has.")
@@ -125,8 +127,10 @@ def _check(wish: Wish) -> None:
         raise UsageError("--record and --replay exclude each other.", "Give one of them.")
     if wish.half not in (None, "tune", "held_out"):
         raise UsageError(f"--half cannot be '{visible(wish.half or '')}'.", "Use tune, held_out.")
-    if wish.reply_tokens < 16 or wish.max_steps < 1 or wish.bfcl_count < 1:
-        raise UsageError("--reply-tokens must be at least 16, --max-steps and --bfcl-count 1.")
+    if wish.reply_tokens < 16:
+        raise UsageError("--reply-tokens must be at least 16.")
+    if min(wish.max_steps, wish.bfcl_count, 1 if wish.sample is None else wish.sample) < 1:
+        raise UsageError("--max-steps, --sample and --bfcl-count must be at least 1.")
     if wish.bfcl and wish.files:
         raise UsageError("--bfcl takes no FILES.", "Run them one after the other.")
 
@@ -136,7 +140,7 @@ def _cases(wish: Wish, stack: ExitStack) -> list[Case]:
     from fnmatch import fnmatchcase
 
     from local_agent.evaluation.bfcl import bfcl_cases, data_folder
-    from local_agent.evaluation.cases import in_order, read_cases
+    from local_agent.evaluation.cases import in_order, read_cases, sample
     from local_agent.evaluation.configurations import configurations_of
 
     configurations_of(wish.names)
@@ -153,6 +157,8 @@ def _cases(wish: Wish, stack: ExitStack) -> list[Case]:
         and (not wish.case or fnmatchcase(case.id, wish.case))
         and wish.half in (None, case.half)
     ]
+    if wish.sample is not None:
+        chosen = sample(chosen, wish.sample)
     if not chosen:
         raise UsageError("No case is left to run.", "Take --category, --case or --half away.")
     return chosen
@@ -232,7 +238,9 @@ def _show(wish: Wish, runs: list[Run]) -> None:
         _write(wish.report, markdown(runs, BASELINE))
     if wish.as_json:
         objects = [to_json(run, BASELINE) for run in runs]
-        print_line(json.dumps(objects[0] if len(objects) == 1 else {"runs": objects}))
+        print_line(
+            json.dumps(objects[0] if len(objects) == 1 else {"schema_version": 1, "runs": objects})
+        )
         return
     for model in dict.fromkeys(run.model for run in runs):
         rows = merged([run for run in runs if run.model == model])

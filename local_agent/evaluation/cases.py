@@ -108,6 +108,13 @@ def in_order(cases: Sequence[Case]) -> list[Case]:
     return sorted(cases, key=lambda case: (tuple(map(str, case.servers)), case.topic, case.id))
 
 
+def sample(cases: Sequence[Case], count: int) -> list[Case]:
+    """`count` of the cases, chosen by their ids alone, in the order in which they come."""
+    by_hash = sorted(cases, key=lambda case: hashlib.sha256(f"sample {case.id}".encode()).digest())
+    chosen = {case.id for case in by_hash[:count]}
+    return [case for case in cases if case.id in chosen]
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file. Raises ConfigError with the file in front."""
     try:
