@@ -55,6 +55,7 @@ class App:
     router: Router
     graph: CompiledStateGraph[Any, None, Any, Any]
     ledger: Ledger  # what the last model call of each thread took
+    tuned: Tuned  # the settings, as the profile of the model bounds them
     maintainer: Maintainer  # compacts by hand; its composer says what the next prompt would be
 
     @asynccontextmanager
@@ -148,7 +149,17 @@ async def open_app(settings: Settings, say: Say) -> AsyncIterator[App]:
             checkpointer=memory.saver,
         )
         yield App(
-            settings, memory, servers, model, window, routes, router, graph, ledger, maintainer
+            settings=settings,
+            memory=memory,
+            servers=servers,
+            model=model,
+            window=window,
+            routes=routes,
+            router=router,
+            graph=graph,
+            ledger=ledger,
+            tuned=tuned,
+            maintainer=maintainer,
         )
 
 

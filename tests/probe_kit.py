@@ -1,14 +1,29 @@
-"""Models for the probe, out of its own material: what a good one would answer to each prompt."""
+"""Models for the probe, out of its own material: what a good one would answer; and profiles."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from local_agent.config import ModelSettings
+from local_agent.model import connect_model
+from local_agent.probe import Findings, Identity, Profile, Profiles, identify
 from local_agent.probe.material import DENIALS, EXACT, PAIRS, STRUCTURED, Fact, fact
 from local_agent.probe.tools import TOOLS, WEATHER
-from local_agent.testing import Behaviour, Call, Calls, Json, Reply, Say, answering, said
+from local_agent.testing import (
+    Behaviour,
+    Call,
+    Calls,
+    Json,
+    Reply,
+    Say,
+    ScriptedServer,
+    answering,
+    said,
+)
 
 NUMBERS = "\n".join(f"number {n}" for n in range(400))
 _QUESTION = re.compile(r"What is the code of the (.+)\? Answer")
@@ -54,3 +69,14 @@ def good_model(**changes: Reply) -> Behaviour:
 
 
 WRITES = [case.tool.name for case in DENIALS]
+
+
+def save_profile(server: ScriptedServer, findings: Findings) -> Path:
+    """Put a profile of the server's model where the program looks for it."""
+    settings = ModelSettings(base_url=server.base_url)
+
+    async def ask() -> Identity:
+        async with await connect_model(settings) as chat:
+            return identify(chat, settings.address)
+
+    return Profiles().save(Profile(asyncio.run(ask()), "2026-01-02T03:04:05+00:00", findings))

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from local_agent.probe import Findings, Share
 from local_agent.testing import Say, ScriptedServer
 from tests.chat_kit import Chats, check_terminal, leave
+from tests.probe_kit import save_profile
 from tests.servers.mcp_kit import wait_for
 
 pytestmark = pytest.mark.process
@@ -71,6 +73,18 @@ def test_commands(tmp_path: Path, scripted: Scripted) -> None:
     assert "tools" not in model.requests[2]
     assert model.requests[-1]["messages"][-1]["content"] == "/etc/hosts is what?"
     assert model.refused == []
+
+
+def test_the_profile_of_the_model(tmp_path: Path, scripted: Scripted) -> None:
+    """/model says what its profile sets."""
+    model = scripted([Say("Hello.")])
+    save_profile(model, Findings(denial=Share(0, 3)))
+    with Chats(tmp_path, model).ready() as program:
+        program.send("hello\r")
+        program.wait_for("Hello.\n>")
+        program.send("/model\r")
+        program.wait_for("of 8192 tokens. Its profile sets max_steps = 6.")
+        leave(program)
 
 
 def test_a_thread_that_is_open_elsewhere(tmp_path: Path, scripted: Scripted) -> None:

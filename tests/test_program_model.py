@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import signal
 import stat
@@ -13,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from local_agent.config import ModelSettings, user_folders
-from local_agent.model import connect_model
-from local_agent.probe import Findings, Identity, Profile, Profiles, Share, identify
+from local_agent.config import user_folders
+from local_agent.probe import Findings, Identity, Profile, Profiles, Share
 from local_agent.testing import Call, Hang, Say, ScriptedServer, after
-from tests.probe_kit import good_model
+from tests.probe_kit import good_model, save_profile
 from tests.program_kit import Program, finish, wait_for
 
 pytestmark = pytest.mark.process
@@ -25,22 +23,6 @@ pytestmark = pytest.mark.process
 Start = Callable[..., ScriptedServer]
 NOBODY = "http://127.0.0.1:9/v1"
 WEAK = Findings(denial=Share(0, 3), parallel=Share(0, 3))
-
-
-def identity(server: ScriptedServer) -> Identity:
-    """Which model the program will find there."""
-    settings = ModelSettings(base_url=server.base_url)
-
-    async def ask() -> Identity:
-        async with await connect_model(settings) as chat:
-            return identify(chat, settings.address)
-
-    return asyncio.run(ask())
-
-
-def save(server: ScriptedServer, findings: Findings) -> Path:
-    """Put a profile of the server's model where the program looks for it."""
-    return Profiles().save(Profile(identity(server), "2026-01-02T03:04:05+00:00", findings))
 
 
 def profile_files() -> list[Path]:
@@ -99,7 +81,7 @@ def test_a_profile_sets_the_limits_of_a_run(tmp_path: Path, scripted: Start) -> 
         return len(calls), {r.get("parallel_tool_calls") for r in server.requests}
 
     assert steps() == (12, {None})
-    save(server, WEAK)
+    save_profile(server, WEAK)
     assert steps() == (6, {False})
     assert steps("--max-steps", "3") == (3, {False})
     text = program.config.read_text("utf-8").replace("[model]", "[model]\nparallel_calls = true")
@@ -118,7 +100,7 @@ def test_a_profile_sets_the_tools_of_a_prompt(tmp_path: Path, scripted: Start) -
         return max(len(request.get("tools", ())) for request in server.requests)
 
     assert tools("before") > 4
-    save(server, Findings(tools_4=Share(8, 8), tools_8=Share(3, 8)))
+    save_profile(server, Findings(tools_4=Share(8, 8), tools_8=Share(3, 8)))
     assert tools("with") <= 4
     with program.config.open("a", encoding="utf-8") as file:
         file.write("[router]\nmax_tools = 12\n")
@@ -129,7 +111,7 @@ def test_a_profile_of_another_model_sets_nothing(tmp_path: Path, scripted: Start
     """Limits are of the model as it is loaded: with another context nothing is taken over."""
     numbers = iter(range(100))
     server = scripted(lambda body: Call("add", {"a": next(numbers), "b": 1}, "c"))
-    save(server, WEAK)
+    save_profile(server, WEAK)
     server.context_length = 4096
     program = Program(tmp_path, server.base_url)
     done, shown = program.run_all(("-p", "add"), ("model", "show"))
@@ -142,7 +124,7 @@ def test_a_profile_of_another_model_sets_nothing(tmp_path: Path, scripted: Start
 def test_a_damaged_profile_stops_nothing(tmp_path: Path, scripted: Start) -> None:
     """One line says so, and the run goes on with the defaults."""
     server = scripted([Say("hi")], repeat=True)
-    save(server, WEAK).write_text("{", "utf-8")
+    save_profile(server, WEAK).write_text("{", "utf-8")
     program = Program(tmp_path, server.base_url)
     done, shown = program.run_all(("-p", "hello"), ("config", "show"))
     assert (done.code, done.out) == (0, "hi\n")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 
 from local_agent.app import App
 from local_agent.cli import chat_context, chat_store, chat_timeline, chat_tools, chat_transfer
 from local_agent.cli.reply import Reply
 from local_agent.cli.threads import table
+from local_agent.probe import set_by_profile
 from local_agent.session import Session
 from local_agent.threads import list_threads
 from local_agent.ui.commands import Command
@@ -38,8 +40,11 @@ async def _servers(app: App, session: Session, arg: str) -> Reply:
 async def _model(app: App, session: Session, arg: str) -> Reply:
     if not app.model.name:
         return Reply(visible(f"Not connected yet; the server is {app.settings.model.address}."))
-    length = app.window.context_length
-    return Reply(visible(f"{app.model.name} with a context of {length} tokens."))
+    text = f"{app.model.name} with a context of {app.window.context_length} tokens."
+    if found := set_by_profile(app.tuned.settings):
+        limits = ", ".join(f"{key} = {json.dumps(value)}" for key, value in found.items())
+        text += f" Its profile sets {limits}."
+    return Reply(visible(text))
 
 
 HANDLERS: Mapping[str, Handler] = {

@@ -14,6 +14,7 @@ from local_agent.probe import (
     Profile,
     advice_of,
     limits_of,
+    value_of,
     with_profile,
 )
 
@@ -122,8 +123,7 @@ def _limit(limit: Limit, effective: Settings) -> Iterator[str]:
 
 def _in_force(limit: Limit, effective: Settings) -> tuple[Any, str]:
     """The value of a limit's setting as it is used, and where it comes from."""
-    table, _, name = limit.key.rpartition(".")
-    value = getattr(getattr(effective, table, None) if table else effective, name, None)
+    value = value_of(effective, limit.key)
     return value, effective.origins.get(limit.key, "default")
 
 

@@ -6,7 +6,7 @@ Imports nothing heavy, so that a profile can be read at every start; the checks 
 
 from __future__ import annotations
 
-from .limits import Limit, advice_of, limits_of, with_profile
+from .limits import Limit, advice_of, limits_of, set_by_profile, value_of, with_profile
 from .profile import COUNTS, EMBEDDED, LEVELS, Findings, Identity, Profile, Share, identify
 from .store import Profiles
 
@@ -23,5 +23,7 @@ __all__ = [
     "advice_of",
     "identify",
     "limits_of",
+    "set_by_profile",
+    "value_of",
     "with_profile",
 ]

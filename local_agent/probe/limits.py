@@ -18,6 +18,7 @@ from .profile import Findings, Profile, Share
 # chooses right half of the time such a result once in 28 runs.
 ENOUGH = 0.8
 FEWEST = 3  # samples; fewer say nothing
+ORIGIN = "the profile"  # where a setting comes from that is set by one
 DEFAULT_TOOLS = 12
 DEFAULT_STEPS = 12
 LEAST_STEPS = 4
@@ -52,6 +53,19 @@ def limits_of(findings: Findings) -> tuple[Limit, ...]:
     )
 
 
+def set_by_profile(settings: Settings) -> dict[str, Any]:
+    """The settings that a profile has set, by their keys."""
+    keys = (key for key, origin in settings.origins.items() if origin == ORIGIN)
+    return {key: value_of(settings, key) for key in keys}
+
+
+def value_of(settings: Settings, key: str) -> Any:
+    """The value of the setting `key`, written like "router.max_tools" or "max_steps"; None where
+    there is no such setting."""
+    table, _, name = key.rpartition(".")
+    return getattr(getattr(settings, table, None) if table else settings, name, None)
+
+
 def with_profile(settings: Settings, profile: Profile | None) -> Settings:
     """The settings with the limits of `profile` in the place of defaults.
 
@@ -77,7 +91,7 @@ class _Changed:
     def set(self, key: str, value: Any) -> None:
         table, _, name = key.rpartition(".")
         self.values.setdefault(table, {})[name] = value
-        self.origins[key] = "the profile"
+        self.origins[key] = ORIGIN
 
     def settings(self) -> Settings:
         top: dict[str, Any] = dict(self.values.pop("", {}))
