@@ -25,6 +25,7 @@ TOOLS = "router.max_tools"
 STEPS = "max_steps"
 PARALLEL = "model.parallel_calls"
 SCHEMA = "model.json_schema"
+TEXT = "repair.calls"
 
 
 def tools(*right: int, of: int = 8) -> dict[str, Share]:
@@ -60,7 +61,9 @@ TABLE: list[tuple[str, str, dict[str, Any], Any]] = [
         {"parallel": Share(0, 3), "parallel_asked": Share(0, 3), "takes_parallel_off": False},
         None,
     ),
-    ("repair.calls", "calls in texts are read in any case", {"calls_as_text": Share(9, 9)}, None),
+    (TEXT, "nothing was measured", {}, None),
+    (TEXT, "one of nine came as text", {"calls_as_text": Share(1, 9)}, "all"),
+    (TEXT, "none did, and that is no reason to leave them", {"calls_as_text": Share(0, 40)}, None),
     (SCHEMA, "nothing was measured", {}, None),
     (SCHEMA, "kept", {"structured": Share(3, 3)}, None),
     (SCHEMA, "not kept", {"structured": Share(0, 3)}, False),
@@ -96,6 +99,7 @@ WEAK = Profile(
         denial=Share(0, 3),
         parallel=Share(0, 3),
         structured=Share(0, 3),
+        calls_as_text=Share(3, 30),
     ),
 )
 
@@ -107,7 +111,7 @@ def test_a_profile_wins_over_defaults(tmp_path: Path) -> None:
     assert (after.router.max_tools, after.max_steps) == (4, 6)
     assert (after.model.parallel_calls, after.model.json_schema) == (False, False)
     changed = {key for key, origin in after.origins.items() if origin == "the profile"}
-    assert changed == {TOOLS, STEPS, PARALLEL, SCHEMA}
+    assert changed == {TOOLS, STEPS, PARALLEL, SCHEMA, TEXT}
     assert with_profile(before, None) == before
     assert before.origins[STEPS] == "default"
 
@@ -115,6 +119,7 @@ def test_a_profile_wins_over_defaults(tmp_path: Path) -> None:
 def test_what_was_set_wins_over_a_profile(tmp_path: Path) -> None:
     """An option or the file keeps its value, also where that is the default."""
     text = "[router]\nmax_tools = 12\n[model]\njson_schema = true\nparallel_calls = true\n"
+    text += '[repair]\ncalls = "native"\n'
     before = settings(tmp_path, text, max_steps=12)
     after = with_profile(before, WEAK)
     assert after == replace(before, origins=after.origins)

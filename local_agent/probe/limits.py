@@ -37,7 +37,7 @@ class Limit:
     """
 
     key: str
-    value: int | bool | None
+    value: int | bool | str | None
     effect: str
     reason: str
 
@@ -60,10 +60,9 @@ def set_by_profile(settings: Settings) -> dict[str, Any]:
 
 
 def value_of(settings: Settings, key: str) -> Any:
-    """The value of the setting `key`, written like "router.max_tools" or "max_steps"; None where
-    there is no such setting."""
+    """The value of the setting `key`, written like "router.max_tools" or "max_steps"."""
     table, _, name = key.rpartition(".")
-    return getattr(getattr(settings, table, None) if table else settings, name, None)
+    return getattr(getattr(settings, table) if table else settings, name)
 
 
 def with_profile(settings: Settings, profile: Profile | None) -> Settings:
@@ -188,7 +187,7 @@ def _text_calls(findings: Findings) -> Limit:
     reason = f"{share} calls came as text" if share else "not measured"
     if share and share.right:
         effect = "calls in texts are read, and a write among them is always asked about"
-        return Limit(key, None, effect, reason)
+        return Limit(key, "all", effect, reason)
     return Limit(key, None, "calls in texts are read, as by default", reason)
 
 
