@@ -55,10 +55,11 @@ async def probed(
     samples: Samples = QUICK,
     seconds: float = 60.0,
     watched: Watched | None = None,
+    name: str = "",
 ) -> Probe:
     """A probe of the server's model, at its end."""
     watched = watched or Watched()
-    settings = ModelSettings(base_url=server.base_url)
+    settings = ModelSettings(base_url=server.base_url, name=name)
     async with await connect_model(settings) as chat:
         probe = Probe(chat, settings.address, watched, samples, seconds, keep=watched.kept.append)
         await probe.run()
@@ -293,6 +294,30 @@ async def test_what_takes_too_long_is_left_out(scripted: Start) -> None:
     assert "it takes about 20" in reasons["recall_50"]  # nothing of it was read before
     assert max(len(str(body)) for body in server.requests) < 40_000
     assert probe.profile.findings.tools_32 == Share(5, 5)
+
+
+async def test_a_context_that_is_not_known(scripted: Start) -> None:
+    """Parts of a context whose length the server does not say are not measured."""
+    probe = await probed(scripted(good_model(), strict=False, flavour="plain", chunk=40))
+    assert probe.profile.findings.recall() == {}
+    assert "how long its context is" in probe.profile.not_measured["recall_50"]
+    assert probe.profile.findings.tools_32 == Share(5, 5)
+
+
+async def test_a_context_that_is_known_late(scripted: Start) -> None:
+    """LM Studio loads a named model at the first request: then its context is known."""
+    good = good_model()
+    started: list[ScriptedServer] = []
+
+    def load(body: dict[str, Any]) -> Any:
+        started[0].loaded = ["mine"]
+        return good(body)
+
+    server = scripted(load, strict=False, flavour="lmstudio", loaded=["other"], model="mine")
+    started.append(server)
+    probe = await probed(server, name="mine")
+    assert probe.profile.identity.context_length == 8192
+    assert set(probe.profile.findings.recall()) == {25, 50, 75}
 
 
 async def test_a_later_run_keeps_what_it_left_out(scripted: Start, tmp_path: Path) -> None:

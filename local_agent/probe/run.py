@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Protocol
 
-from context import UNKNOWN_CONTEXT, count_tokens, weigh_tool
+from context import count_tokens, weigh_tool
 from local_agent.errors import ModelError, ModelUnreachable, StreamBroken
 from local_agent.model import ChatModel
 
@@ -24,6 +24,7 @@ from .tools import TOOLS, ProbeTool
 DEFAULT_SECONDS = 300.0
 _OPTIONAL = ("parallel_asked", "takes_parallel_off")  # only where the plain way failed
 _ENDED = "the probe ended before it"
+_TIME_UP = "the time was over"
 _NO_CALL = "there was no call"
 MOST_SILENT = 2  # requests in a row without an answer in time: the server is given up
 
@@ -40,6 +41,7 @@ class Check:
 
     `reads` is by our own count, `exactly` by the server's, which comes on top. Both are without
     what the check before has read; `alone` and `exactly_alone` come on top where it was left out.
+    `why_not` says why it cannot be made at all, if that is so.
     """
 
     title: str
@@ -50,6 +52,7 @@ class Check:
     exactly: float = 0.0
     alone: float = 0.0
     exactly_alone: float = 0.0
+    why_not: str = ""
 
     def seconds(self, talk: Talk, alone: bool = False) -> float:
         """What it takes at the speed that was measured; 0 while that is unknown."""
@@ -128,35 +131,34 @@ class Probe:
     async def _all(self) -> None:
         begin = time.monotonic()
         talk = Talk(self.chat, begin + self.seconds)
-        plan = plan_of(self.samples, self.chat.context_length or UNKNOWN_CONTEXT)
+        first, *_ = plan = plan_of(self.samples, self.chat.context_length)
+        self.watcher.begins(1, len(plan), first.title)
+        await self._one(first, talk)
+        # A model that its server loads at the first request has a known context only now.
+        _, *others = plan = plan_of(self.samples, self.chat.context_length)
+        if talk.reading:
+            self.watcher.says(_estimate(talk, others))
         left_out = False
-        for number, check in enumerate(plan, 1):
+        for number, check in enumerate(others, 2):
             if self.broken:
                 return
-            reason = _too_long(check, talk, alone=left_out)
+            self.watcher.begins(number, len(plan), check.title)
+            reason = _why_not(check, talk, alone=left_out)
             left_out = bool(reason)
             if reason:
                 self._skip(check, reason)
-                self.watcher.begins(number, len(plan), check.title)
-                self.watcher.ends(f"not measured: {reason}")
-                continue
-            self.watcher.begins(number, len(plan), check.title)
-            await self._one(check, talk)
-            if number == 1 and not self.broken:
-                self.watcher.says(_estimate(talk, plan[1:]))
+            else:
+                await self._one(check, talk)
 
     async def _one(self, check: Check, talk: Talk) -> None:
         begin = time.monotonic()
         try:
             found = {name: v for name, v in (await check.run(talk)).items() if v is not None}
         except TimeUp:
-            reason = "the time was over"
-            self._skip(check, reason)
-            self.watcher.ends(f"not measured: {reason}")
+            self._skip(check, _TIME_UP)
             return
         except ModelError as exc:
             self._skip(check, exc.message)
-            self.watcher.ends(f"not measured: {exc.message}")
             gone = isinstance(exc, ModelUnreachable | StreamBroken)
             if gone or talk.silent >= MOST_SILENT or not self.found:
                 self.broken = str(exc)
@@ -170,6 +172,7 @@ class Probe:
 
     def _skip(self, check: Check, reason: str) -> None:
         self.reasons.update(dict.fromkeys(check.makes, reason))
+        self.watcher.ends(f"not measured: {reason}")
 
 
 def said(found: Found) -> str:
@@ -195,10 +198,12 @@ _TITLES = {
 }
 
 
-def _too_long(check: Check, talk: Talk, *, alone: bool) -> str:
-    """Why there is no time for a check; empty where there is."""
+def _why_not(check: Check, talk: Talk, *, alone: bool) -> str:
+    """Why a check is not made: it cannot be, or there is no time for it; empty where it is."""
+    if check.why_not:
+        return check.why_not
     if talk.left <= 0:
-        return "the time was over"
+        return _TIME_UP
     seconds = check.seconds(talk, alone)
     if seconds <= talk.left:
         return ""
@@ -220,12 +225,14 @@ def _estimate(talk: Talk, plan: Sequence[Check]) -> str:
 _ASKED = 45  # tokens of a prompt of a sample, with the marks of the template
 _HEAD = 110 + count_tokens(SYSTEM)  # what a template says about tools, and the system prompt
 _CALL = 30  # tokens of a call
+_CODE = 12  # tokens of an answer that is one number
 
 
-def plan_of(samples: Samples, length: int) -> list[Check]:
-    """The checks in order, the most useful first and the dearest last. `length` is the context's.
+def plan_of(samples: Samples, length: int | None) -> list[Check]:
+    """The checks in order, the most useful first and the dearest last.
 
-    What one check has read in common with the one before it is not read again.
+    `length` is that of the loaded context in tokens, None where it is not known. What one check has
+    read in common with the one before it is not read again.
     """
     return [
         Check(
@@ -282,17 +289,22 @@ def _tool_checks(samples: Samples) -> list[Check]:
     return found
 
 
-def _recall_checks(samples: Samples, length: int) -> list[Check]:
+def _recall_checks(samples: Samples, length: int | None) -> list[Check]:
+    why_not = "" if length else "the server does not say how long its context is"
+    size, before = length or 0, 0
     found: list[Check] = []
-    before = 0
     for level in LEVELS:
-        new = length * (level - before) / 100
-        run = partial(checks.recall, samples=samples.recall, level=level, length=length)
-        title, makes = f"a fact in {level} % of the context", (f"recall_{level}",)
-        asked = samples.recall * _ASKED
-        old = length * before / 100
-        costs = {"reads": asked, "writes": samples.recall * 12.0, "exactly": new}
-        found.append(Check(title, makes, run, **costs, exactly_alone=old))
+        check = Check(
+            f"a fact in {level} % of the context",
+            (f"recall_{level}",),
+            partial(checks.recall, samples=samples.recall, level=level, length=size),
+            reads=samples.recall * _ASKED,
+            writes=samples.recall * _CODE,
+            exactly=size * (level - before) / 100,
+            exactly_alone=size * before / 100,
+            why_not=why_not,
+        )
+        found.append(check)
         before = level
     return found
 
