@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,8 @@ from local_agent.config import ModelSettings
 from local_agent.model import connect_model
 from local_agent.probe import Findings, Profile, Profiles, Share, limits_of
 from local_agent.probe.run import QUICK, Probe, Samples
+from local_agent.probe.server_checks import cancels
+from local_agent.probe.talk import Talk
 from local_agent.testing import (
     Behaviour,
     Call,
@@ -111,7 +114,7 @@ async def test_the_same_requests_every_time(scripted: Start) -> None:
     """A probe is deterministic: two of them send the same messages and tools."""
     sent = []
     for _ in range(2):
-        server = scripted(good_model(), strict=False, chunk=20, delay=0.001)
+        server = scripted(good_model(), strict=False, chunk=40, delay=0.001)
         await probed(server)
         sent.append([(body["messages"], body.get("tools")) for body in server.requests])
     assert sent[0] == sent[1]
@@ -185,7 +188,7 @@ async def test_a_refusal_that_is_not_respected(scripted: Start, reply: Any) -> N
 
 async def test_no_figures(scripted: Start) -> None:
     """Without usage and timings speeds are by the clock, and what needs figures is not measured."""
-    probe = await probed(scripted(good_model(), strict=False, counts=False, delay=0.002))
+    probe = await probed(scripted(good_model(), strict=False, counts=False, chunk=40, delay=0.002))
     found = probe.profile.findings
     assert (found.usage, found.cached_tokens, found.timings) == (False, False, False)
     assert found.speed_by == "clock"
@@ -208,7 +211,9 @@ async def test_thinking(scripted: Start, answer: Say, where: str) -> None:
     """Where reasoning stands is found, and the model gets more room in every later answer."""
     good = good_model()
     server = scripted(
-        lambda body: answer if "17 + 25" in str(body["messages"]) else good(body), strict=False
+        lambda body: answer if "17 + 25" in str(body["messages"]) else good(body),
+        strict=False,
+        chunk=40,
     )
     probe = await probed(server)
     assert probe.profile.findings.thinking == where
@@ -228,17 +233,19 @@ async def test_a_strict_server(scripted: Start) -> None:
 @pytest.mark.parametrize("busy", [False, True])
 async def test_slots_say_whether_it_stopped(scripted: Start, busy: bool) -> None:
     """Where the server lists its slots, a busy one behind a closed stream is not stopped."""
-    server = scripted(good_model(), strict=False, delay=0.005)
+    server = scripted(good_model(), delay=0.005)
     server.busy = busy
-    probe = await probed(server)
-    assert probe.profile.findings.cancels is not busy
+    async with await connect_model(ModelSettings(base_url=server.base_url)) as chat:
+        talk = Talk(chat, time.monotonic() + 60, reading=1000.0, writing=100.0)
+        assert await cancels(talk) == {"cancels": not busy}
+    assert server.dropped.is_set()
 
 
 async def test_a_reply_that_is_over_at_once(scripted: Start) -> None:
     """What cannot be broken off is not measured, and says so."""
     good = good_model()
     short: Behaviour = lambda body: Say("One.") if "Count from" in said(body) else good(body)  # noqa: E731
-    probe = await probed(scripted(short, strict=False))
+    probe = await probed(scripted(short, strict=False, chunk=40))
     assert probe.profile.findings.cancels is None
     assert "broken off" in probe.profile.not_measured["cancels"]
 
@@ -258,7 +265,7 @@ async def test_a_server_that_never_answers(scripted: Start) -> None:
 async def test_a_server_that_stops_answering(scripted: Start) -> None:
     """What was found before stays, and the rest is not measured."""
     watched = Watched()
-    server = scripted(after(good_model(), 10, Hang()), strict=False)
+    server = scripted(after(good_model(), 10, Hang()), strict=False, chunk=40)
     probe = await probed(server, seconds=4, watched=watched)
     found = probe.profile.findings
     assert found.single == ALL
@@ -276,7 +283,7 @@ async def test_a_server_that_dies_half_way(scripted: Start) -> None:
         started[0].close()
         return Say("never heard")
 
-    started.append(scripted(after(good_model(), 10, die), strict=False))
+    started.append(scripted(after(good_model(), 10, die), strict=False, chunk=40))
     probe = await probed(started[0], watched=watched)
     assert probe.broken
     assert watched.kept[-1].findings.single == ALL
@@ -313,7 +320,9 @@ async def test_a_context_that_is_known_late(scripted: Start) -> None:
         started[0].loaded = ["mine"]
         return good(body)
 
-    server = scripted(load, strict=False, flavour="lmstudio", loaded=["other"], model="mine")
+    server = scripted(
+        load, strict=False, flavour="lmstudio", loaded=["other"], model="mine", chunk=40
+    )
     started.append(server)
     probe = await probed(server, name="mine")
     assert probe.profile.identity.context_length == 8192
