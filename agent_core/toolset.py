@@ -19,8 +19,8 @@ from agent_core.ports import Tool
 from agent_core.recall import Lookup
 
 FIND = "agent/find_tools"  # stands in `names` for the tool that finds others; no tool has a slash
-BUILT_IN = 3  # places of a cut set for our own tools: `find_tools` and the two lookups
-_EXCESS = 2  # a set may grow by one part in so many over its size until it changes anyway
+_LOOKUPS = 2  # tools that a prompt has from the first result on that is not shown whole
+_EXCESS = 4  # tools of servers that a set may have over its size until it changes anyway
 
 Quiet = Literal["", "likely", "sure"]
 ToolSet = Mapping[str, Any]
@@ -86,14 +86,17 @@ def tools_of(
     return [known[name] for name in names_of(toolset, routes) if name in known]
 
 
-def places(most: int) -> int:
-    """How many tools of servers a cut set has, so that with our own it has at most `most`."""
-    return max(most - BUILT_IN, (most + 1) // 2)
+def places(most: int, *, lookup: bool = False) -> int:
+    """How many tools of servers a cut set has, so that with our own it has at most `most`.
+
+    `lookup`: the lookups are among those. Of a small number half is for the servers.
+    """
+    return max(most - 1 - (_LOOKUPS if lookup else 0), (most + 1) // 2)
 
 
 def most_for_now(most: int) -> int:
     """How many it may have for a while: found ones come in the middle of a turn."""
-    return places(most) + places(most) // _EXCESS
+    return places(most) + min(places(most) // 2, _EXCESS)
 
 
 def last_used(messages: Sequence[AnyMessage]) -> dict[str, int]:

@@ -51,7 +51,7 @@ def test_prompts(line: str) -> None:
         ("/threds", "Did you mean /threads?"),
         ("/zzzz", "/help lists"),
         ("/thread", "needs a NAME"),
-        ("/tools now", "takes nothing"),
+        ("/servers now", "takes nothing"),
     ],
 )
 def test_mistakes_get_one_line(line: str, part: str) -> None:

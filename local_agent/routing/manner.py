@@ -78,6 +78,9 @@ _ABOUT_SAID = re.compile(
             r"what did (?:i|you|we) (?:just )?(?:say|ask|tell|mention|write|talk about|discuss"
             r"|mean)"
             r"(?: (?:just now|before|earlier|first|last|you|me|about it|by that|to you|so far))*",
+            r"(?:what|which|who|where|when|how)\b.{0,40}\bdid (?:i|you|we) (?:just )?(?:say"
+            r"|tell|mention)"
+            r"\b.{0,40}",
             r"what have (?:i|you|we) (?:just )?(?:said|asked|told|talked about"
             r"|discussed)(?: so far)?",
             r"what (?:was|is|were) (?:my|your|the) (?:very )?(?:first|last|previous|second"
@@ -107,6 +110,21 @@ _MADE = re.compile(
     r"|geschichte"
     r"|haiku|ratsel))\b"
 )
+_SPELT = re.compile(r"(?:how (?:do (?:you|i)|is) |is (?:it |\w+ ))spell(?:ed|t)?\b|how to spell\b")
+_SUM = re.compile(
+    r"(?:what(?:'s| is)|how much is|calculate|compute|was ist"
+    r"|wie viel ist)?[\s\d+*/().,^x×÷%-]+[=?.]*",
+    re.I,
+)
+_OWN_TEXT = re.compile(
+    r"(?P<head>(?:please |can you |could you )*(?:shorten|summari[sz]e|translate|rewrite|rephrase"
+    r"|proofread|simplify|paraphrase|improve|polish|correct|(?:fix|check|correct) the (?:grammar"
+    r"|spelling|typos?|punctuation))\b[^:\"“„\n]{0,80})[:\"“„\n](?P<text>.*)",
+    re.I | re.S,
+)
+_LONGEST_TEXT = 4_000  # characters
+_TEXT_WORDS = 3
+_AND = re.compile(r"^(?:and|so|but|ok|okay|now|also|then|und|et|y) ")
 _KNOWN = re.compile(
     "|".join(
         (
@@ -173,14 +191,34 @@ def is_about_said(prompt: str) -> bool:
 
 def is_known(prompt: str) -> str | None:
     """What of the prompt may still name a tool, if it has the form of what a model answers out of
-    itself: general knowledge, a joke, a poem, a translation; None if it has not, or points at what
-    is here or now."""
+    itself: general knowledge, a joke, a poem, the user's own text to be corrected. None if
+    it has not, or points at what is here or now."""
+    if _is_own_text(prompt):
+        return ""
     said = plain(prompt)
     if len(prompt) > _LONG or _LOCAL.search(said) or _DATA.search(prompt):
         return None
-    if made := _MADE.match(said):
-        return said[made.end() :]
-    return said if _KNOWN.match(said) else None
+    if _MADE.match(said) or _SPELT.match(said):
+        return ""
+    bare = _AND.sub("", said)
+    if bare != said and _POINTS.search(said):
+        return None
+    return said if _KNOWN.match(bare) else None
+
+
+def is_sum(prompt: str) -> bool:
+    """Whether the prompt is a sum and nothing else: for a calculator, or in the model's head."""
+    return len(prompt) <= _LONG and _SUM.fullmatch(prompt.strip()) is not None
+
+
+def _is_own_text(prompt: str) -> bool:
+    """Whether the prompt has a text in it and says what to do with its words."""
+    found = _OWN_TEXT.match(prompt)
+    if found is None or len(prompt) > _LONGEST_TEXT:
+        return False
+    head, text = plain(found["head"]), found["text"]
+    is_here = _LOCAL.search(head.replace("this", "")) or _DATA.search(found["head"])
+    return not is_here and len(text.split()) >= _TEXT_WORDS and "://" not in text
 
 
 def is_continuation(prompt: str) -> bool:

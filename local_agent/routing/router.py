@@ -13,16 +13,13 @@ from agent_core.toolset import Choice, Quiet, ToolSet, toolset_in
 from context import text_of
 
 from . import manner
-from .index import Match
+from .index import Match, query_words
 from .question import RouterModel, ask
 from .routes import ALL, GENERAL
 from .shelf import Shelf
-from .words import words
 
-CLEAR = 1.9  # score of a match that says what is wanted: a rare word in a tool's description
+CLEAR = 0.5  # what a prompt must say of a route: a word of its own in a tool's description, say
 KEPT = 0.75  # of the best route's score: with that much the thread's own route is kept
-_MORE = 0.2  # what further tools of a route that fit add to the score of its best
-_BY_WORDS = ("auto", "words")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +51,7 @@ class Router:
         if self.fixed:
             return Choice(self.fixed, self._fixed_set(messages, values))
         if not descriptions or self.mode == "off":
-            matches = shelf.index.search(words(_newest(messages)))
+            matches = shelf.index.search(query_words(_newest(messages)))
             return Choice(ALL, shelf.set_for(ALL, matches, values))
         verdict = self.judge(messages, values)
         usage: UsageMetadata | None = None
@@ -72,7 +69,7 @@ class Router:
         return self.mode == "auto" and verdict.kind == "unclear" and not self.shelf.is_whole
 
     def _fixed_set(self, messages: Sequence[AnyMessage], values: Mapping[str, Any]) -> ToolSet:
-        matches = self.shelf.index.search(words(_newest(messages)))
+        matches = self.shelf.index.search(query_words(_newest(messages)))
         return self.shelf.set_for(self.fixed, matches, values, reach=self.fixed)
 
     def _choice(
@@ -95,22 +92,22 @@ class Router:
 
     def judge(self, messages: Sequence[AnyMessage], values: Mapping[str, Any]) -> Verdict:
         """What the newest prompt says by its words alone."""
-        prompt, answer = _newest(messages), _answer_before(messages)
+        index, prompt, answer = self.shelf.index, _newest(messages), _answer_before(messages)
         if manner.is_small_talk(prompt, manner.asks(answer)):
             return Verdict("quiet", quiet="sure")
-        matches = self.shelf.index.search(words(prompt))
-        is_named = bool(matches and matches[0].named)
-        if answer and manner.is_about_said(prompt) and not is_named:
+        query = query_words(prompt)
+        matches, topics = index.search(query), index.topics(query)
+        is_clear = max(topics.values(), default=0.0) >= CLEAR
+        if answer and manner.is_about_said(prompt) and not is_clear:
             return Verdict("quiet", quiet="likely")
-        is_clear = bool(matches and (is_named or matches[0].score >= CLEAR))
-        rest = manner.is_known(prompt)
+        rest = "" if manner.is_sum(prompt) and not is_clear else manner.is_known(prompt)
         if rest is not None:
-            touched = self.shelf.index.search(words(rest))
-            if not touched or not (touched[0].named or touched[0].score >= CLEAR):
+            touched = index.topics(query_words(rest))
+            if max(touched.values(), default=0.0) < CLEAR:
                 return Verdict("quiet", quiet="likely")
-            return Verdict("unclear", self._best(matches, values), matches=matches)
+            return Verdict("unclear", self._best(topics, values), matches=matches)
         if is_clear:
-            return Verdict("tools", self._best(matches, values), matches=matches)
+            return Verdict("tools", self._best(topics, values), matches=matches)
         if answer and manner.is_continuation(prompt):
             return self._continued(messages, values)
         return Verdict("unclear", matches=matches)
@@ -120,28 +117,23 @@ class Router:
         route = _route_before(values, "")
         if route == GENERAL:
             return Verdict("quiet", quiet="likely")
-        matches = self.shelf.index.search(words(_prompt_before(messages)))
+        matches = self.shelf.index.search(query_words(_prompt_before(messages)))
         return Verdict("tools", route, matches=matches)
 
-    def _best(self, matches: Sequence[Match], values: Mapping[str, Any]) -> str:
-        """The route whose tools fit best; the thread's own one where it fits nearly as well."""
-        scores: dict[str, float] = {}
-        for match in matches:  # best first
-            for route in self.shelf.routes_with[match.name]:
-                first = route not in scores
-                scores[route] = scores.get(route, 0.0) + match.score * (1.0 if first else _MORE)
-        if not scores:
+    def _best(self, topics: Mapping[str, float], values: Mapping[str, Any]) -> str:
+        """The route that is said most of; the thread's own one where nearly as much is."""
+        if not topics:
             return ALL
-        best = max(scores, key=lambda route: scores[route])
-        own = _route_before(values, "")
-        return own if scores.get(own, 0.0) >= scores[best] * KEPT else best
+        best, own = max(topics, key=lambda route: topics[route]), _route_before(values, "")
+        return own if topics.get(own, 0.0) >= topics[best] * KEPT else best
 
     # -- in the middle of a turn ------------------------------------------------------------------
 
     def with_tools(self, messages: Sequence[AnyMessage], values: Mapping[str, Any]) -> Choice:
         """The choice for a turn that turned out to need a tool."""
-        matches = self.shelf.index.search(words(_newest(messages)))
-        route = self._best(matches, values) if matches else ""
+        query = query_words(_newest(messages))
+        matches, topics = self.shelf.index.search(query), self.shelf.index.topics(query)
+        route = self._best(topics, values) if topics else ""
         return self._choice(Verdict("tools", route, matches=matches), values, None)
 
     def find(self, query: str) -> tuple[str, Sequence[str]]:

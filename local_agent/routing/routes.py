@@ -21,10 +21,6 @@ class Routes:
     descriptions: Mapping[str, str]
     tools: Mapping[str, Sequence[str]]
 
-    def of_tool(self, name: str) -> list[str]:
-        """The routes that have the tool, without `all`, in order."""
-        return [route for route in self.descriptions if name in self.tools[route]]
-
 
 def routes_of(specs: Sequence[RouteSpec], tools: Sequence[Tool]) -> Routes:
     """The configured routes, or without any one for each server; `general` and `all` always."""

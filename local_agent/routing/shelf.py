@@ -20,9 +20,8 @@ from agent_core.toolset import (
 )
 from context import Window, weigh_tool
 
-from .index import Index, Match
+from .index import Index, Match, query_words
 from .routes import ALL, GENERAL, Routes
-from .words import words
 
 FOUND = 4  # tools that one search adds
 NEAR = 0.6  # of the best one's score: a tool that may be meant as well
@@ -52,15 +51,11 @@ class Shelf:
             tool.name: weigh_tool(function_of(tool, shorten=shorten)) for tool in tools
         }
         self._weights[FIND] = weigh_tool(function_of(FIND_TOOLS))
-        self.routes_with = {tool.name: routes.of_tool(tool.name) for tool in tools}
-        self.index = Index(tools, self._topics())
-
-    def _topics(self) -> dict[str, str]:
-        """What the configured routes of each tool are called and said to be for."""
-        return {
-            name: " ".join(f"{route} {self.routes.descriptions[route]}" for route in routes)
-            for name, routes in self.routes_with.items()
+        topics = {
+            route: (f"{route} {text}", routes.tools[route])
+            for route, text in routes.descriptions.items()
         }
+        self.index = Index(tools, topics)
 
     def fits(self, names: Sequence[str]) -> bool:
         """Whether these tools have room in a prompt."""
@@ -89,12 +84,12 @@ class Shelf:
         reachable = self.routes.tools[reach]
         if len(reachable) <= self.most and self.fits(reachable):
             return {"route": reach}
-        size = places(self.most)
+        size = places(self.most, lookup=bool(values.get("lookup")))
         current = [n for n in self.names(values) if n in reachable or n == FIND]
         current = current if FIND in current else [*current, FIND]
-        needed = self._wanted(route, matches, reachable, EQUAL)
+        needed = self._wanted(route, matches, reachable, EQUAL, size)
         if len(current) == 1:
-            wanted = self._wanted(route, matches, reachable, NEAR)
+            wanted = self._wanted(route, matches, reachable, NEAR, size)
             return {"route": reach, "names": [*self._fitting(wanted, size), FIND]}
         if set(needed) <= set(current) and len(current) - 1 <= most_for_now(self.most):
             return {"route": reach, "names": current}
@@ -108,14 +103,19 @@ class Shelf:
         return {"route": reach, "names": left}
 
     def _wanted(
-        self, route: str, matches: Sequence[Match], reachable: Sequence[str], near: float
+        self,
+        route: str,
+        matches: Sequence[Match],
+        reachable: Sequence[str],
+        near: float,
+        size: int,
     ) -> list[str]:
         """The tools that a set should have, in their fixed order.
 
         All of a route that is small enough, and what the prompt's words name as well as, by `near`,
         what they name best. Of a larger route those that the words fit best.
         """
-        size, order = places(self.most), {name: at for at, name in enumerate(reachable)}
+        order = {name: at for at, name in enumerate(reachable)}
         members = [name for name in self.routes.tools[route] if name in order]
         best = matches[0].score if matches else 0.0
         named = [m.name for m in matches if m.score >= best * near and m.name in order][:NAMED]
@@ -148,13 +148,16 @@ class Shelf:
         return {"route": _reach(toolset), "names": left}
 
     def settle(self, values: Mapping[str, Any]) -> ToolSet:
-        """The thread's set without what makes it larger than it may be for long."""
+        """The thread's set without what makes it larger than it may be for long.
+
+        That is where the prompt is about to be shortened, which brings the lookups.
+        """
         toolset = toolset_in(values)
         if toolset.get("names") is None:
             return toolset
         left = shrunk(
             self.names(values),
-            most=places(self.most),
+            most=places(self.most, lookup=True),
             fits=self.fits,
             messages=values.get("messages", ()),
         )
@@ -164,7 +167,7 @@ class Shelf:
 
     def find(self, query: str) -> tuple[str, list[str]]:
         """The best tools for a query, and what the model is told of them."""
-        names = [match.name for match in self.index.search(words(query))][:FOUND]
+        names = [match.name for match in self.index.search(query_words(query))][:FOUND]
         if not names:
             topics = "\n".join(f"- {n}: {t[:_LINE]}" for n, t in self.routes.descriptions.items())
             return f"No tool has these words. Try words of one of these topics:\n{topics}", []

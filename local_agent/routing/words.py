@@ -23,7 +23,7 @@ am is are was were be been being do does did done doing have has had having can 
 shall should may might must let lets ought and or but if because as until while of at by for with
 about against between into through during before after above below to from up down in out on off
 over under further once not no nor own please thanks thank hi hello hey ok okay yes yeah well now
-really actually maybe perhaps kindly want wants wanted need needs needed like tell give show get
+really actually maybe perhaps kindly want wants wanted need needs needed like tell give get
 got getting make makes made know see say says said use using used try thing things something
 anything everything way lot bit kind one ones dont doesnt didnt isnt cant wont im ive id ill youre
 whats thats theres der die das den dem des ein eine einen einem einer eines und oder aber wenn
