@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -102,9 +102,9 @@ _LETTERS = string.ascii_letters.encode()
 _FREQUENT = b"etaoinETAOIN"
 _DIGITS = string.digits.encode()
 _BLANKS, _LINES = b" \t\r\n", b"\t\r\n"
-_DENSE_RUN = re.compile(
-    r"[A-Za-z0-9+/=_-]{48,}|(?:[0-9a-f]{1,16}-)*[0-9a-f]{8,}|(?:[0-9A-F]{1,16}-)*[0-9A-F]{8,}"
-)
+_RUN = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/=_-]{8,}")
+_HEX = re.compile(r"(?:[0-9a-f]{1,16}-)*[0-9a-f]{8,}|(?:[0-9A-F]{1,16}-)*[0-9A-F]{8,}")
+_LONG_RUN = 48  # characters; a run of so many is base64 or the like, a shorter one may have hex
 _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff]+")
 _ALPHABETS = re.compile("[\u0400-\u06ff\u0e00-\u0eff]+")  # Cyrillic, Hebrew, Arabic, Thai
 # Encodings with the first bytes of the characters that are in everyday use; the others are rare.
@@ -136,7 +136,7 @@ def _remembered(text: str) -> float:
 
 def _estimate(text: str) -> float:
     data = text.encode("ascii", "ignore")
-    dense = "".join(_DENSE_RUN.findall(text)).encode() if len(text) >= 8 else b""
+    dense = "".join(_dense_in(text)).encode()
     letters, digits, blanks, lines = (
         _count(data, some) for some in (_LETTERS, _DIGITS, _BLANKS, _LINES)
     )
@@ -148,6 +148,15 @@ def _estimate(text: str) -> float:
     tokens += digits * _DIGIT + (len(data) - letters - digits - blanks) * _SIGN
     tokens += (blanks - lines) * _SPACE + lines * _LINE
     return tokens if len(data) == len(text) else tokens + _estimate_wide(text, len(data))
+
+
+def _dense_in(text: str) -> Iterator[str]:
+    """The parts of `text` that are no words: long runs of letters and digits, and hex."""
+    for run in _RUN.findall(text):
+        if len(run) >= _LONG_RUN:
+            yield run
+        else:
+            yield from _HEX.findall(run)
 
 
 def _estimate_wide(text: str, ascii_chars: int) -> float:

@@ -30,11 +30,11 @@ class Span(NamedTuple):
 # -- sentences ------------------------------------------------------------------------------------
 
 # A dot ends a sentence before a capital letter, but not behind a day of the month ("3. Mai") or a
-# short form ("Dr. Weiss", "z. B.").
+# short form ("Dr. Weiss", "z. B."). The sign is looked for first: most places have none.
 _END = re.compile(
-    r"\n+|(?<=[。！？])|(?<=\}),\s{0,40}(?=\{)|[!?][\"')\]»”]?\s+"
+    r"\n+|(?<=[。！？])|(?=[,!?.])(?:(?<=\}),\s{0,40}(?=\{)|[!?][\"')\]»”]?\s+"
     r"|(?<![^.,\d]\d)(?<![^.,\d]\d\d)(?<!\A\d)(?<!\b[^\W\d])(?<!\bDr)(?<!\bNr)(?<!\bNo)(?<!\bMr)(?<!\bMrs)(?<!\bSt)(?<!\bca)"
-    r"(?<!\bStr)(?<!\bvs)\.[\"')\]»”]?\s+(?=[^a-zäöü])"
+    r"(?<!\bStr)(?<!\bvs)\.[\"')\]»”]?\s+(?=[^a-zäöü]))"
 )
 
 

@@ -66,14 +66,13 @@ def fit(
     Older results and turns give way above the `ceiling` already; what is cut is only what would
     not fit the room.
     """
-    view = render(messages, marks, limits)
-    tokens = window.tokens(view.messages)
+    work = _Work(messages, limits, window, room)
+    tokens = work.tokens(marks)
     top = ceiling(room, marks.steps) if limits.strategy == "compact" else room
     if tokens <= top:
-        return Fitted(marks, view, tokens)
+        return Fitted(marks, work.view(marks), tokens)
     if limits.strategy != "compact" and (newest := last_prompt(messages)):
         return fit(messages[newest:], marks, limits, window, room)
-    work = _Work(messages, limits, window, room)
     before, folded = marks, 0
     marks = work.stub_older(marks, tokens - int(top * limits.low_water))
     if limits.strategy == "compact" and work.tokens(marks) > top * limits.high_water:
@@ -83,11 +82,10 @@ def fit(
         marks = work.cut_results(marks, top)
     if work.tokens(marks) > room:
         marks = work.cut_longest(work.leave_out_calls(marks))
-    view = render(messages, marks, limits)
-    tokens = window.tokens(view.messages)
+    tokens = work.tokens(marks)
     if tokens > room:
         raise PromptTooLong(tokens, room)
-    return Fitted(marks, view, tokens, folded)
+    return Fitted(marks, work.view(marks), tokens, folded)
 
 
 def fold_point(view: View, window: Window, target: int, block: int) -> str:
@@ -132,18 +130,29 @@ def facts_chars(room: int) -> int:
     return room // FACTS_SHARE * CHARS_A_TOKEN
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Work:
+    """What a view is made from; the last view is remembered with its tokens."""
+
     messages: Sequence[AnyMessage]
     limits: Limits
     window: Window
     room: int
+    _last: tuple[Marks, View, int] | None = None
 
     def view(self, marks: Marks) -> View:
-        return render(self.messages, marks, self.limits)
+        return self._made(marks)[1]
 
     def tokens(self, marks: Marks) -> int:
-        return self.window.tokens(self.view(marks).messages)
+        return self._made(marks)[2]
+
+    def _made(self, marks: Marks) -> tuple[Marks, View, int]:
+        last = self._last
+        # What is shown does not depend on how many steps were taken.
+        if last is None or replace(last[0], steps=marks.steps) != marks:
+            view = render(self.messages, marks, self.limits)
+            last = self._last = (marks, view, self.window.tokens(view.messages))
+        return last
 
     def stub_older(self, marks: Marks, over: int) -> Marks:
         """The oldest results as stubs until `over` tokens are saved; those just come stay."""

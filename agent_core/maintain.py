@@ -147,12 +147,16 @@ class Maintainer:
             values, step.folded, chars=chars, thread=thread, tools=before
         )
         usage, note = tuple(asked.usage), {"summary_asked": values["messages"][-1].id}
-        shown, room = composer.measure(values, tools)
-        if not asked.text and shown <= room and not by_hand:
+        if not (asked.text or by_hand or self._is_over(values, tools)):
             notice = "The model's summary could not be used; nothing was changed."
             return Outcome(note, notice, usage)
         done = _outcome(step, marks, _folded(step, marks, asked.text))
         return replace(done, update=done.update | note, usage=usage)
+
+    def _is_over(self, values: Mapping[str, Any], tools: Sequence[Tool]) -> bool:
+        """Whether the view as it is does not fit, so that something must be folded now."""
+        tokens, room = self.composer.measure(values, tools)
+        return tokens > room
 
 
 def _is_rested(values: Mapping[str, Any]) -> bool:

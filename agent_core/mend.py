@@ -57,9 +57,12 @@ def _answer(message: AIMessage, results: Mapping[str, ToolMessage]) -> list[AnyM
     answered: list[AnyMessage] = []
     for call in message.tool_calls:
         call_id = call["id"] or ""
-        lost = ToolMessage(LOST, tool_call_id=call_id, status="error", id=f"lost-{call_id}")
-        answered.append(as_text(results.get(call_id, lost)))
+        answered.append(as_text(results[call_id]) if call_id in results else _lost(call_id))
     return answered
+
+
+def _lost(call_id: str) -> ToolMessage:
+    return ToolMessage(LOST, tool_call_id=call_id, status="error", id=f"lost-{call_id}")
 
 
 def _append_answer(out: list[AnyMessage], message: AIMessage) -> None:
@@ -67,7 +70,7 @@ def _append_answer(out: list[AnyMessage], message: AIMessage) -> None:
     if out and isinstance(out[-1], AIMessage):
         text = f"{text_of(out.pop().content)}\n\n{text}"
     if out:
-        out.append(message.model_copy(update={"content": text}))
+        out.append(with_text(message, text))
 
 
 def _append_prompt(out: list[AnyMessage], message: HumanMessage) -> None:
@@ -82,5 +85,9 @@ def _append_prompt(out: list[AnyMessage], message: HumanMessage) -> None:
 
 def as_text(message: AnyMessage) -> AnyMessage:
     """`message` with its content as one text."""
-    text = text_of(message.content)
+    return with_text(message, text_of(message.content))
+
+
+def with_text(message: AnyMessage, text: str) -> AnyMessage:
+    """`message` with `text` for its content; itself where that is so already."""
     return message if text == message.content else message.model_copy(update={"content": text})
