@@ -130,16 +130,20 @@ CALL_FENCES = frozenset(["", *_FENCES.split(), "tool_use", "function", "function
 _LOWER = {ord(letter): letter.lower() for letter in ascii_uppercase}
 _QUOTES = "`\"'“‘«„‹"
 # Tokens that end a reply and that some servers leave in its text.
-_END_TOKENS = re.compile(
-    r"(?:\s|</s>|<\|(?:im_end|im_start|eot_id|eom_id|eot|endoftext|end_of_text|end_of_role|end"
+_END_TOKEN = re.compile(
+    r"(?:</s>|<\|(?:im_end|im_start|eot_id|eom_id|eot|endoftext|end_of_text|end_of_role|end"
     r"|return|call|observation|user|stop|END_OF_TURN_TOKEN|tool_response)\|>|<end_of_turn>|<eos>"
-    r"|<turn\|>|<start_function_response>|\[\|endofturn\|\]|\[e~\[|<｜end▁of▁sentence｜>)+\Z"
+    r"|<turn\|>|<start_function_response>|\[\|endofturn\|\]|\[e~\[|<｜end▁of▁sentence｜>)\Z"
 )
+_END_LONGEST = 40  # characters of such a token
 
 
 def without_end(text: str) -> str:
     """The text without white space and end tokens behind it."""
-    return _END_TOKENS.sub("", text)
+    text = text.rstrip()
+    while found := _END_TOKEN.search(text, max(0, len(text) - _END_LONGEST)):
+        text = text[: found.start()].rstrip()
+    return text
 
 
 def is_quoted(line: str) -> bool:

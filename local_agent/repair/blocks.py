@@ -52,8 +52,12 @@ def blocks_of(text: str) -> tuple[list[Block], bool]:
     found: list[Block] = []
     other_code = False
     at = 0
+    fence, mark = _FENCE.search(text), _OPENING.search(text)
     while True:
-        fence, mark = _FENCE.search(text, at), _OPENING.search(text, at)
+        if fence is not None and fence.start() < at:
+            fence = _FENCE.search(text, at)
+        if mark is not None and mark.start() < at:
+            mark = _OPENING.search(text, at)
         if fence is None and mark is None:
             return found, other_code
         if mark is None or (fence is not None and fence.start() <= mark.start()):
