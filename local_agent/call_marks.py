@@ -22,12 +22,14 @@ class Mark:
 
     `start` is what each opening begins with, in lower case: enough to hold text back for.
     `opening` and `closing` are patterns; a group `name` in the opening is the tool's name. Without
-    a `closing` the call goes to the end of the reply.
+    a `closing` the call goes to the end of the reply. keyed: what is between them is a list of
+    `{"tool": {arguments}}`.
     """
 
     start: str
     opening: str
     closing: str = ""
+    keyed: bool = False
 
 
 # Who writes it: Qwen, Hermes and many others; MiniMax, Seed and LongCat; Nemotron;
@@ -105,7 +107,7 @@ MARKS = (
     Mark("<|start_action|>", r"<\|START_ACTION\|>", r"<\|END_ACTION\|>"),
     Mark("<|action_start|>", r"<\|action_start\|>\s*(?:<\|plugin\|>)?", r"<\|action_end\|>"),
     Mark("<|functioncallbegin|>", r"<\|FunctionCallBegin\|>", r"<\|FunctionCallEnd\|>"),
-    Mark("<|tools_prefix|>", r"<\|tools_prefix\|>", r"<\|tools_suffix\|>"),
+    Mark("<|tools_prefix|>", r"<\|tools_prefix\|>", r"<\|tools_suffix\|>", keyed=True),
     Mark(">>>", rf"^>>>(?P<name>{_NAME})\n(?=\{{)"),
 )
 # The keys that an object which is a call may begin with.
