@@ -22,12 +22,14 @@ class Mark:
 
     `start` is what each opening begins with, in lower case: enough to hold text back for.
     `opening` and `closing` are patterns; a group `name` in the opening is the tool's name. Without
-    a `closing` the call goes to the end of the reply.
+    a `closing` the call goes to the end of the reply. keyed: what is between them is a list of
+    `{"tool": {arguments}}`.
     """
 
     start: str
     opening: str
     closing: str = ""
+    keyed: bool = False
 
 
 # Who writes it: Qwen, Hermes and many others; MiniMax, Seed and LongCat; Nemotron;
@@ -105,7 +107,7 @@ MARKS = (
     Mark("<|start_action|>", r"<\|START_ACTION\|>", r"<\|END_ACTION\|>"),
     Mark("<|action_start|>", r"<\|action_start\|>\s*(?:<\|plugin\|>)?", r"<\|action_end\|>"),
     Mark("<|functioncallbegin|>", r"<\|FunctionCallBegin\|>", r"<\|FunctionCallEnd\|>"),
-    Mark("<|tools_prefix|>", r"<\|tools_prefix\|>", r"<\|tools_suffix\|>"),
+    Mark("<|tools_prefix|>", r"<\|tools_prefix\|>", r"<\|tools_suffix\|>", keyed=True),
     Mark(">>>", rf"^>>>(?P<name>{_NAME})\n(?=\{{)"),
 )
 # The keys that an object which is a call may begin with.
@@ -130,16 +132,20 @@ CALL_FENCES = frozenset(["", *_FENCES.split(), "tool_use", "function", "function
 _LOWER = {ord(letter): letter.lower() for letter in ascii_uppercase}
 _QUOTES = "`\"'“‘«„‹"
 # Tokens that end a reply and that some servers leave in its text.
-_END_TOKENS = re.compile(
-    r"(?:\s|</s>|<\|(?:im_end|im_start|eot_id|eom_id|eot|endoftext|end_of_text|end_of_role|end"
+_END_TOKEN = re.compile(
+    r"(?:</s>|<\|(?:im_end|im_start|eot_id|eom_id|eot|endoftext|end_of_text|end_of_role|end"
     r"|return|call|observation|user|stop|END_OF_TURN_TOKEN|tool_response)\|>|<end_of_turn>|<eos>"
-    r"|<turn\|>|<start_function_response>|\[\|endofturn\|\]|\[e~\[|<｜end▁of▁sentence｜>)+\Z"
+    r"|<turn\|>|<start_function_response>|\[\|endofturn\|\]|\[e~\[|<｜end▁of▁sentence｜>)\Z"
 )
+_END_LONGEST = 40  # characters of such a token
 
 
 def without_end(text: str) -> str:
     """The text without white space and end tokens behind it."""
-    return _END_TOKENS.sub("", text)
+    text = text.rstrip()
+    while found := _END_TOKEN.search(text, max(0, len(text) - _END_LONGEST)):
+        text = text[: found.start()].rstrip()
+    return text
 
 
 def is_quoted(line: str) -> bool:

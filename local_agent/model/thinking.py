@@ -82,6 +82,7 @@ _TURN = (
 )
 _NEXT_TURN = re.compile(rf"{_END}\s*{_TURN}", re.I)
 _ENDED = re.compile(rf"{_END}(?:\s|{_END})*(?P<begun><[|｜]?[\w▁]{{0,20}}\|?)?\Z", re.I)
+_ENDS_LONGEST = 400  # characters of such tokens; a model that writes more writes nothing else
 _ENDS = (  # in full, to hold back what begins like them
     *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|endoftext|>", "<|end_of_text|>", "</s>"),
     *("<|end_of_turn_token|>", "<end_of_turn>", "<｜end▁of▁sentence｜>"),
@@ -179,6 +180,7 @@ class ThinkSplitter:
         if not self._within and (ended := self._end(_ENDED)):
             self._emit(self._held[: ended.start()], out)
             self._held = self._held[ended.start() :]
+            self._is_ended = len(self._held) > _ENDS_LONGEST
             return
         longest = max(map(len, tags)) - 1
         size = next(

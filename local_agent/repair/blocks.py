@@ -35,6 +35,7 @@ class Block:
     kind: between marks, or in a fence. place: on a line of its own or behind a whole sentence; in
     the middle of one; quoted. name: the tool, where the opening mark says it. closed: the closing
     mark is there. info: the word behind the signs of a fence.
+    keyed: see `Mark`.
     """
 
     kind: Literal["mark", "fence"]
@@ -45,6 +46,7 @@ class Block:
     place: Place = "line"
     name: str = ""
     info: str = ""
+    keyed: bool = False
 
 
 def blocks_of(text: str) -> tuple[list[Block], bool]:
@@ -52,8 +54,12 @@ def blocks_of(text: str) -> tuple[list[Block], bool]:
     found: list[Block] = []
     other_code = False
     at = 0
+    fence, mark = _FENCE.search(text), _OPENING.search(text)
     while True:
-        fence, mark = _FENCE.search(text, at), _OPENING.search(text, at)
+        if fence is not None and fence.start() < at:
+            fence = _FENCE.search(text, at)
+        if mark is not None and mark.start() < at:
+            mark = _OPENING.search(text, at)
         if fence is None and mark is None:
             return found, other_code
         if mark is None or (fence is not None and fence.start() <= mark.start()):
@@ -91,18 +97,20 @@ def _marked(text: str, opening: re.Match[str], place: Place) -> Block:
     """The block behind an opening mark: to its closing mark, but not to one within its JSON."""
     number = _number(opening)
     name = (opening[f"n{number}"] or "") if "<name>" in MARKS[number].opening else ""
-    start, body = opening.start(), opening.end()
+    start, body, keyed = opening.start(), opening.end(), MARKS[number].keyed
     json_end = _json_end(text, body)
     closing = _CLOSINGS[number]
     end = closing.search(text, json_end or body) if closing else None
     if end is not None and not (json_end and text[json_end : end.start()].strip()):
-        return Block("mark", start, end.end(), text[body : end.start()], True, place, name)
+        return Block(
+            "mark", start, end.end(), text[body : end.start()], True, place, name, keyed=keyed
+        )
     # Not closed, or what closes there is another one: the JSON is the body, or all up to the next.
     stop = json_end
     if not json_end:
         same = (m for m in _OPENING.finditer(text, body) if _number(m) == number)
         stop = next((m.start() for m in same), len(text))
-    return Block("mark", start, stop, text[body:stop], False, place, name)
+    return Block("mark", start, stop, text[body:stop], False, place, name, keyed=keyed)
 
 
 def _number(opening: re.Match[str]) -> int:

@@ -60,7 +60,7 @@ _SUPPOSED = re.compile(
     r"|\bwürde|\bsieht so aus|\bs'?écrit|格式|次のよう",
     re.I,
 )
-_TALK = re.compile(r"^\W*(?:user|human)\W*:", re.I | re.M)
+_TALK = re.compile(r"^[^\w\n]*(?:user|human)[^\w\n]*:", re.I | re.M)
 _OPEN_QUOTE = re.compile(r"(?:^|\s)[\"“«„‹`]\s*\Z")
 _CALLS = (
     r"(?:(?:tool|function)[ _-]?call(?:s|ing)?\b|werkzeug-?aufruf|appels? d['’]outil"

@@ -85,13 +85,13 @@ class NotACall(Exception):
 
 
 def read_calls(
-    body: str, name: str = "", *, closed: bool = False, marked: bool = False
+    body: str, name: str = "", *, closed: bool = False, marked: bool = False, keyed: bool = False
 ) -> list[Written]:
     """The calls that `body` consists of; at least one.
 
     name: the tool, where the mark before the body says it; the body is then its arguments.
     closed: a mark stood behind it. marked: it stands between marks, so that it must be a call.
-    Raises NotACall.
+    keyed: as a list of `{"tool": {arguments}}`. Raises NotACall.
     """
     text = body.strip()
     if name:
@@ -103,7 +103,7 @@ def read_calls(
     if re.match(r"functools\s*\[\s*\{", text):  # as Phi writes it
         text = text.removeprefix("functools").lstrip()
     if text[:1] == "{" or text[:2] in ("[{", "[\n", "[ "):
-        return _objects(text, closed, marked)
+        return _objects(text, closed, keyed)
     if marked and closed and re.fullmatch(_NAME, text):
         return [Written(text, None, True)]
     for reader in (_marked, _tags, _arg_pairs, _deepseek, _named, _python):
@@ -115,7 +115,7 @@ def read_calls(
 def read_block(block: Block) -> list[Written]:
     """The calls in a block. Raises NotACall."""
     marked = block.kind == "mark"
-    return read_calls(block.body, block.name, closed=block.closed, marked=marked)
+    return read_calls(block.body, block.name, closed=block.closed, marked=marked, keyed=block.keyed)
 
 
 def guess(body: str) -> str:
@@ -137,7 +137,7 @@ def _with_arguments(name: str, text: str, closed: bool) -> Written:
 # -- JSON -----------------------------------------------------------------------------------------
 
 
-def _objects(text: str, closed: bool, marked: bool) -> list[Written]:
+def _objects(text: str, closed: bool, keyed: bool) -> list[Written]:
     """Calls as JSON: one object or list, or several one after the other."""
     try:
         value, mended = json_text.read(text, closed=closed)
@@ -147,7 +147,7 @@ def _objects(text: str, closed: bool, marked: bool) -> list[Written]:
             raise NotACall(str(exc), guess(text)) from None
         value, mended = values, ""
     entries = value if isinstance(value, list) else [value]
-    if marked and isinstance(value, list):
+    if keyed:
         entries = [_as_named(entry) for entry in entries]
     calls = [call for entry in entries for call in _from_value(entry, mended)]
     if not calls:
@@ -261,7 +261,7 @@ def _parameters(text: str, pattern: re.Pattern[str]) -> dict[str, str]:
 
 def _trimmed(value: str) -> str:
     """A value without the line break that some models put at both of its ends."""
-    return value.removeprefix("\n").removesuffix("\n")
+    return re.sub(r"\A\r?\n|\r?\n\Z", "", value)
 
 
 def _arg_pairs(text: str, closed: bool) -> list[Written]:
