@@ -442,7 +442,6 @@ async def test_the_search_needs_no_langchain(tmp_path: Path) -> None:
     _make_first_version(path)
     code = """
 import sys
-from agent_core import compaction
 from local_agent.cli import run
 code = run(["threads", "search", "alpha", "--db", sys.argv[1]])
 heavy = {"langchain_core", "langgraph", "openai", "mcp"} & {m.split(".")[0] for m in sys.modules}
