@@ -19,7 +19,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.types import Overwrite
 
 from local_agent.errors import StorageError
-from local_agent.memory import check_file
+from local_agent.memory import check_file, translate
 from local_agent.memory.shape import check_built, check_shape
 from local_agent.testing import Call, Say, ScriptedServer
 from local_agent.threads import list_threads, pending_approvals
@@ -388,6 +388,16 @@ def test_a_free_name_for_a_damaged_file(tmp_path: Path) -> None:
         check_file(path)
     assert "(and -wal, -shm beside it): " in caught.value.hint
     assert ".db.damaged2" in caught.value.hint
+
+
+def test_what_sqlite_says_is_one_line() -> None:
+    """It repeats what the file holds, which a flipped bit can make anything."""
+    error = translate(sqlite3.OperationalError("Could not decode to UTF-8 column 'a\nb'"), "m.db")
+    assert error is not None
+    assert "m.db" in line_of(error)
+    error = translate(sqlite3.OperationalError("no such column: a\nb"), "m.db")
+    assert error is not None
+    line_of(error)
 
 
 def test_messages_are_whole_or_an_error() -> None:

@@ -141,8 +141,8 @@ async def test_only_the_thread_as_it_stands_is_found(tmp_path: Path) -> None:
         await session._graph.aupdate_state(config, {"messages": update}, as_node="agent")
         await collect(session.send("delta"))
     assert found(path, "alpha") == found(path, "done") == []
-    assert found(path, "down") == [("t", 0, "result", "r1")]
-    assert found(path, "gamma") == [("t", 1, "prompt", "")]
+    assert found(path, "down") == [("t", 1, "result", "r1")]
+    assert found(path, "gamma") == [("t", 2, "prompt", "")]  # as /rewind has it
     assert _words_match_texts(path)
 
 
@@ -442,7 +442,6 @@ async def test_the_search_needs_no_langchain(tmp_path: Path) -> None:
     _make_first_version(path)
     code = """
 import sys
-from agent_core import compaction
 from local_agent.cli import run
 code = run(["threads", "search", "alpha", "--db", sys.argv[1]])
 heavy = {"langchain_core", "langgraph", "openai", "mcp"} & {m.split(".")[0] for m in sys.modules}

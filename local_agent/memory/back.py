@@ -10,6 +10,8 @@ from zlib import crc32
 
 from ormsgpack import packb
 
+from local_agent.memory.faults import Unreadable
+
 NEAR, FAR = 50, 250  # rows that are fetched at a time: a turn takes some ten
 
 # Newest first. Ids grow with time, so that a parent usually stands behind its children.
@@ -78,6 +80,7 @@ def way_back(
     With `own` a value that the head holds itself is the end of it too.
 
     None where it does not lead there: a checkpoint on it is gone, or stands before its parent.
+    Raises Unreadable.
     """
     way, wanted, key = Way(head), head, packb(place[2])
     for at, parent, kind, blob in _rows_back(conn, place, head, NEAR if base else FAR):
@@ -85,6 +88,8 @@ def way_back(
             if at < wanted:
                 return None
             continue  # of another branch
+        if not isinstance(kind, str) or not isinstance(blob, bytes):
+            raise Unreadable("a checkpoint of it is damaged")
         holds = kind != "msgpack" or may_hold(blob, key)
         value = _value(loads, (kind, blob), place[2]) if holds else NO_SEED
         if at in (head, mark) or value is not NO_SEED:
@@ -134,6 +139,8 @@ def updates_on(conn: sqlite3.Connection, place: Place, way: Sequence[str]) -> li
     where = (*place[:2], min(way), max(way), place[2])
     rows = conn.execute(_WRITES.format(path=path), where).fetchall()
     found = [row for row in rows if row[0] in order]
+    if not all(isinstance(row[2], str) and isinstance(row[3], bytes) for row in found):
+        raise Unreadable("an update of it is damaged")
     found.sort(key=lambda row: (order[row[0]], row[4], row[1], row[5]))  # LangGraph's order
     return found
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import shlex
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -92,13 +92,6 @@ class Running:
         """The sum at the checkpoint; `mark` is that of the checkpoint alone."""
         return Sum(head, self.steps, crc32(f"{head} {mark}".encode(), self.crc))
 
-    def past(self, at: str, rows: Iterable[Row], seed: int | None) -> Running:
-        """Behind the checkpoint `at` with its updates; `seed` is its mark where it begins all."""
-        crc = crc32(f"{at} {seed}".encode(), self.crc)
-        for _, task, kind, value, _, number in rows:
-            crc = crc32(value, crc32(f"{task} {number} {kind}".encode(), crc))
-        return Running(self.steps + 1, crc)
-
 
 def sums_on(
     way: Way, rows: Sequence[Row], start: Running, wanted: str | None
@@ -108,19 +101,24 @@ def sums_on(
     `rows` are the updates on the way, oldest first; `start` counts where the way reached its base.
     """
     running, found = start if way.reached else Running(), None
-    if not way.is_whole:
-        last = way.ids[-1] if way.ids else None
-        number = 0
-        for at in reversed(way.ids):
-            if at == wanted:
-                found = running.at(at, way.marks[at])
-            first = number
-            while number < len(rows) and rows[number][0] == at:
-                number += 1
-            seed = way.marks.get(at) if at == last and not way.reached else None
-            running = running.past(at, rows[first:number], seed if way.has_seed else None)
-    else:
+    if way.is_whole:
         running = Running()
+        return running, running.at(way.head, way.marks[way.head]) if way.head == wanted else None
+    steps, crc, number, last = running.steps, running.crc, 0, len(rows)
+    if way.has_seed:
+        seed = f"{way.marks[way.ids[-1]]}".encode()
+    for at in reversed(way.ids):
+        if at == wanted:
+            found = Running(steps, crc).at(at, way.marks[at])
+        if way.has_seed and not steps:
+            crc = crc32(seed, crc)
+        crc = crc32(at.encode(), crc)
+        while number < last and rows[number][0] == at:
+            _, task, kind, value, _, order = rows[number]
+            crc = crc32(value, crc32(f"{task}{order}{kind}".encode(), crc))
+            number += 1
+        steps += 1
+    running = Running(steps, crc)
     if way.head == wanted:
         found = running.at(way.head, way.marks[way.head])
     return running, found
