@@ -12,7 +12,7 @@ from agent_core.hear import Known
 from agent_core.maintain import is_due
 from agent_core.ports import Choice, Router, Tool
 from agent_core.prompt import Composer
-from agent_core.toolset import tools_of, toolset_in
+from agent_core.toolset import LOUD, tools_of, toolset_in
 from agent_core.view import last_prompt
 
 
@@ -63,7 +63,7 @@ class Steering:
         """What goes into the state where a turn that was to need no tool does."""
         choice, prompt = self.router.with_tools(values["messages"], values), _prompt_id(values)
         nudged = [i for i in values.get("nudged", []) if i != prompt]
-        update = {"route": choice.route, "quiet": "", "nudged": nudged}
+        update = {"route": choice.route, "quiet": LOUD, "nudged": nudged}
         return {**update, "toolset": _toolset(choice)}
 
     def widened(self, values: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:

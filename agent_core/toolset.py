@@ -23,6 +23,7 @@ _LOOKUPS = 2  # tools that a prompt has from the first result on that is not sho
 _EXCESS = 4  # tools of servers that a set may have over its size until it changes anyway
 
 Quiet = Literal["", "likely", "sure"]
+LOUD = "over"  # in the place of `Quiet`: this turn was to need no tool, and does
 ToolSet = Mapping[str, Any]
 Fits = Callable[[Sequence[str]], bool]
 
@@ -64,9 +65,17 @@ class OneRoute:
 
 
 def toolset_in(values: Mapping[str, Any]) -> ToolSet:
-    """The set of a state; one of an older version has the whole of its route."""
-    found: ToolSet = values.get("toolset") or {"route": values.get("route", "")}
-    return found
+    """The set of a state; one of an older version has the whole of its route.
+
+    A file can bring any value, so only what can be names is taken for such.
+    """
+    found = values.get("toolset")
+    if not isinstance(found, Mapping) or not isinstance(found.get("route"), str):
+        return {"route": values.get("route", "")}
+    names = found.get("names")
+    if not isinstance(names, list):
+        return {"route": found["route"]}
+    return {"route": found["route"], "names": [name for name in names if isinstance(name, str)]}
 
 
 def names_of(toolset: ToolSet, routes: Mapping[str, Sequence[str]]) -> Sequence[str]:
