@@ -89,7 +89,7 @@ class State(TypedDict, total=False):
     route: str
     toolset: dict[str, str | list[str]]  # of the prompt; see `agent_core.toolset`
     toolset_before: dict[str, str | list[str]]  # that of the turn before, where it is another
-    quiet: str  # "likely" or "sure": this turn needs no tool; "over": it does after all
+    quiet: str  # how sure it is that this turn needs no tool; "over": it does after all
     summary: str  # of the turns that are folded; empty while there are none
     summary_upto: str  # id of the last message that is folded
     facts: list[str]  # what the summary lost and must survive
@@ -154,7 +154,7 @@ class _Agent:
 
     async def agent(self, state: State, config: RunnableConfig) -> dict[str, Any]:
         turn, thread = current_turn(state["messages"]), config["configurable"]["thread_id"]
-        if state.get("quiet") in ("likely", "sure") and steps_of(turn) == 0:
+        if state.get("quiet") not in (None, "", LOUD) and steps_of(turn) == 0:
             answer, update = await answered_quietly(state, thread, self.steering, self.hearer)
             return {**update, "messages": [answer]} if answer else update
         why, tools = self._why_last(turn), self.steering.tools_of(state)

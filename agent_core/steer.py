@@ -45,8 +45,8 @@ class Steering:
         """What goes into the state at the start of a turn, and what asking the model took."""
         choice = await self.router(values["messages"], values)
         before, toolset = dict(toolset_in(values)), _toolset(choice)
-        # What is not shown whole may have to be looked up, and that is a tool.
-        quiet = "" if choice.quiet == "likely" and values.get("lookup") else choice.quiet
+        # What was said and is not shown whole has to be looked up, and that takes a tool.
+        quiet = "" if choice.quiet == "said" and values.get("lookup") else choice.quiet
         update: dict[str, Any] = {"route": choice.route, "quiet": quiet}
         new = {**values, "toolset": toolset}
         if is_due(new, self.tools_of(new), self.composer):  # then all is read anew in any case

@@ -22,7 +22,7 @@ FIND = "agent/find_tools"  # stands in `names` for the tool that finds others; n
 _LOOKUPS = 2  # tools that a prompt has from the first result on that is not shown whole
 _EXCESS = 4  # tools of servers that a set may have over its size until it changes anyway
 
-Quiet = Literal["", "likely", "sure"]
+Quiet = Literal["", "said", "likely", "sure"]
 LOUD = "over"  # in the place of `Quiet`: this turn was to need no tool, and does
 ToolSet = Mapping[str, Any]
 Fits = Callable[[Sequence[str]], bool]
@@ -32,8 +32,9 @@ Fits = Callable[[Sequence[str]], bool]
 class Choice:
     """What a router decided: the route's name, the tools of the prompt, and what asking took.
 
-    `quiet` says how sure it is that the prompt needs no tool. Without a `toolset` the prompt has
-    all tools of the route.
+    `quiet` says how sure it is that the prompt needs no tool: "said" where the conversation is to
+    have the answer, which may have to be looked up in it. Without a `toolset` the prompt has all
+    tools of the route.
     """
 
     route: str
