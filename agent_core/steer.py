@@ -49,8 +49,10 @@ class Steering:
         quiet = "" if choice.quiet == "said" and values.get("lookup") else choice.quiet
         update: dict[str, Any] = {"route": choice.route, "quiet": quiet}
         new = {**values, "toolset": toolset}
-        if is_due(new, self.tools_of(new), self.composer):  # then all is read anew in any case
-            toolset = dict(self.router.settle(new))
+        settled = dict(self.router.settle(new))
+        # Where the prompt is shortened all is read anew in any case.
+        if settled != toolset and is_due(new, self.tools_of(new), self.composer):
+            toolset = settled
         if toolset != before:
             update |= {"toolset": toolset, "toolset_before": before}
         elif values.get("toolset_before"):

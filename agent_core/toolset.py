@@ -149,11 +149,18 @@ def shrunk(
 
     Of tools that were never used the last ones leave first. `kept` ones stay.
     """
-    left, used = list(names), last_used(messages)
+    left = list(names)
+
+    def is_small() -> bool:
+        return sum(name != FIND for name in left) <= most and fits(left)
+
+    if is_small():  # without a look through the whole thread
+        return left
+    used = last_used(messages)
     leaving = [n for n in left if n not in kept and n != FIND]
     leaving.sort(key=lambda name: (used.get(name, -1), -left.index(name)))
     for name in leaving:
-        if sum(n != FIND for n in left) <= most and fits(left):
-            break
         left.remove(name)
+        if is_small():
+            break
     return left

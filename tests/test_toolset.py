@@ -13,7 +13,7 @@ from agent_core import toolset
 from agent_core.ledger import Ledger
 from agent_core.quiet import declines
 from agent_core.toolset import FIND, most_for_now, shrunk, widened
-from agent_core.view import NO_TOOL
+from agent_core.view import NO_TOOL, Limits
 from context import Window, text_of, weigh_tool
 from local_agent.events import RouteChosen, TextDelta, TurnFinished
 from local_agent.routing import Router, Shelf, routes_of
@@ -146,6 +146,31 @@ async def test_no_prompt_has_more_tools_than_allowed_between_turns(tmp_path: Pat
     assert all(len(names(asked)) <= MOST for asked in model.asked)
     assert all("find_tools" in names(asked) for asked in model.asked)
     assert "calculate" in names(model.asked[-1])
+
+
+async def test_found_tools_leave_where_the_prompt_is_shortened_anyway(tmp_path: Path) -> None:
+    """A set that was widened stays until the next step of maintenance; then it has its size, and
+    what was used is in it."""
+    model = ScriptedModel(
+        [
+            call(("find_tools", {"query": "weather in a city"})),
+            call(("find_tools", {"query": "send an e-mail"})),
+            call(("get_weather", {"city": "Oslo"})),
+            *[say("The tree is clean. " * 40) for _ in range(9)],
+        ]
+    )
+    limits = Limits(summary=False)
+    tools, window = scripted(), Window(4096)
+    async with opened(tmp_path / "m.db", model, tools, window=window, limits=limits) as session:
+        for n in range(9):
+            await collect(session.send(f"git status {n}? " + "And more of it. " * 60))
+    lists = [names(asked) for asked in model.asked]
+
+    assert len(lists[2]) > MOST
+    assert len(lists[-1]) <= MOST
+    assert "get_weather" in lists[-1]
+    assert "search_history" in lists[-1]
+    assert len({tuple(one) for one in lists[3:]}) == 2  # all at once
 
 
 def test_least_recently_used_tools_leave() -> None:
