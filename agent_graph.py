@@ -13,7 +13,8 @@ The graph is handed all it works with and finds nothing itself. `collect` looks 
 last message that have no result yet, in order: a run of calls that need no asking goes to `tools`
 at once, one task each, so that what has finished is not run again after a crash; the first that
 needs asking sends all that do to `approve`, which asks once and runs nothing. `maintain` runs
-where the view has passed its high-water mark, and makes it short again.
+where the view has passed its high-water mark, and makes it short again. A turn that was to need no
+tool, and does, comes to `agent` a second time.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypedDict
 
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
@@ -59,6 +60,7 @@ from agent_core.reply import (
 )
 from agent_core.steer import Steering
 from agent_core.summary import Summariser
+from agent_core.toolset import LOUD
 from agent_core.turn import (
     BAD_REPLIES,
     answer_of,
@@ -85,9 +87,9 @@ class State(TypedDict, total=False):
 
     messages: Annotated[list[AnyMessage], messages_channel()]
     route: str
-    toolset: dict[str, Any]  # the tools of the prompt; see `agent_core.toolset`
-    toolset_before: dict[str, Any]  # those of the turn before, where this one has others
-    quiet: str  # "likely" or "sure": this turn needs no tool
+    toolset: dict[str, str | list[str]]  # of the prompt; see `agent_core.toolset`
+    toolset_before: dict[str, str | list[str]]  # that of the turn before, where it is another
+    quiet: str  # how sure it is that this turn needs no tool; "over": it does after all
     summary: str  # of the turns that are folded; empty while there are none
     summary_upto: str  # id of the last message that is folded
     facts: list[str]  # what the summary lost and must survive
@@ -154,19 +156,17 @@ class _Agent:
 
     async def agent(self, state: State, config: RunnableConfig) -> dict[str, Any]:
         turn, thread = current_turn(state["messages"]), config["configurable"]["thread_id"]
-        changes: dict[str, Any] = {}
-        if state.get("quiet") and steps_of(turn) == 0:
-            answer, changes = await answered_quietly(state, thread, self.steering, self.hearer)
-            if answer is not None:
-                return {**changes, "messages": [answer]}
-        values = {**state, **changes}
-        why, tools = self._why_last(turn), self.steering.tools_of(values)
-        reply, update = await self.asker.reply(values, tools, last=bool(why), thread=thread)
-        reply.additional_kwargs["route"] = values.get("route", "")
-        update, values = {**changes, **update}, {**values, **update}
-        reply = await self.hearer.hear(
-            reply, values, tools, self.steering.known(tools), last=bool(why)
-        )
+        if state.get("quiet") not in (None, "", LOUD) and steps_of(turn) == 0:
+            answer, update = await answered_quietly(state, thread, self.steering, self.hearer)
+            return {**update, "messages": [answer]} if answer else update
+        why, tools = self._why_last(turn), self.steering.tools_of(state)
+        reply, update = await self.asker.reply(state, tools, last=bool(why), thread=thread)
+        reply.additional_kwargs["route"] = state.get("route", "")
+        values = {**state, **update}
+        known = self.steering.known(tools)
+        reply = await self.hearer.hear(reply, values, tools, known, last=bool(why))
+        if state.get("quiet"):
+            update["quiet"] = ""
         if why:
             return {**update, "messages": [last_answer(reply, why, turn)]}
         if not reply.tool_calls and not reply.invalid_tool_calls:
@@ -378,12 +378,17 @@ def build_graph(
     graph.add_edge(START, "router")
     graph.add_conditional_edges("router", agent.next_of_router, ["maintain", "agent"])
     graph.add_edge("maintain", "agent")
-    graph.add_conditional_edges("agent", _next_of_agent, {"collect": "collect", END: END})
+    graph.add_conditional_edges("agent", _next_of_agent, ["collect", "agent", END])
     graph.add_edge("tools", "collect")
     return graph.compile(checkpointer=checkpointer)
 
 
 def _next_of_agent(state: Mapping[str, Any]) -> str:
-    """To `collect` while the last reply had calls, also when each of them was refused already."""
+    """To `collect` while the last reply had calls, also when each of them was refused already.
+
+    To `agent` again where the turn was to need no tool, and its first reply showed that it does.
+    """
+    if state.get("quiet") == LOUD and isinstance(state["messages"][-1], HumanMessage):
+        return "agent"
     last = next(m for m in reversed(state["messages"]) if isinstance(m, AIMessage))
     return "collect" if last.tool_calls else END

@@ -25,7 +25,7 @@ OPENING = 200  # characters of a reply in which it says that it cannot, if it do
 _CANNOT = re.compile(
     r"(?:\bI(?: am|['’]m)? (?:currently |still |just |only )?(?:sorry|unable|not able|afraid"
     r"|cannot|can['’]?t"
-    r"|can not|do(?:n['’]t| not) (?:currently |yet |actually )?(?:have|know)|lack)"
+    r"|can not|do(?:n['’]t| not) (?:currently |yet |actually )?(?:have|know)|lack|have no)"
     r"[^.!?\n]{0,120}?\b(?:access|real[- ]?time|current|live|up[- ]to[- ]date|brows|internet"
     r"|search|look(?:ing)? up"
     r"|check|retriev|view|see your|read your|open|list|send|create|delete|fetch|tool|function"

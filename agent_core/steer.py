@@ -12,7 +12,7 @@ from agent_core.hear import Known
 from agent_core.maintain import is_due
 from agent_core.ports import Choice, Router, Tool
 from agent_core.prompt import Composer
-from agent_core.toolset import tools_of, toolset_in
+from agent_core.toolset import LOUD, tools_of, toolset_in
 from agent_core.view import last_prompt
 
 
@@ -45,12 +45,14 @@ class Steering:
         """What goes into the state at the start of a turn, and what asking the model took."""
         choice = await self.router(values["messages"], values)
         before, toolset = dict(toolset_in(values)), _toolset(choice)
-        # What is not shown whole may have to be looked up, and that is a tool.
-        quiet = "" if choice.quiet == "likely" and values.get("lookup") else choice.quiet
+        # What was said and is not shown whole has to be looked up, and that takes a tool.
+        quiet = "" if choice.quiet == "said" and values.get("lookup") else choice.quiet
         update: dict[str, Any] = {"route": choice.route, "quiet": quiet}
         new = {**values, "toolset": toolset}
-        if is_due(new, self.tools_of(new), self.composer):  # then all is read anew in any case
-            toolset = dict(self.router.settle(new))
+        settled = dict(self.router.settle(new))
+        # Where the prompt is shortened all is read anew in any case.
+        if settled != toolset and is_due(new, self.tools_of(new), self.composer):
+            toolset = settled
         if toolset != before:
             update |= {"toolset": toolset, "toolset_before": before}
         elif values.get("toolset_before"):
@@ -63,7 +65,7 @@ class Steering:
         """What goes into the state where a turn that was to need no tool does."""
         choice, prompt = self.router.with_tools(values["messages"], values), _prompt_id(values)
         nudged = [i for i in values.get("nudged", []) if i != prompt]
-        update = {"route": choice.route, "quiet": "", "nudged": nudged}
+        update = {"route": choice.route, "quiet": LOUD, "nudged": nudged}
         return {**update, "toolset": _toolset(choice)}
 
     def widened(self, values: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:

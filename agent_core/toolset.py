@@ -22,7 +22,8 @@ FIND = "agent/find_tools"  # stands in `names` for the tool that finds others; n
 _LOOKUPS = 2  # tools that a prompt has from the first result on that is not shown whole
 _EXCESS = 4  # tools of servers that a set may have over its size until it changes anyway
 
-Quiet = Literal["", "likely", "sure"]
+Quiet = Literal["", "said", "likely", "sure"]
+LOUD = "over"  # in the place of `Quiet`: this turn was to need no tool, and does
 ToolSet = Mapping[str, Any]
 Fits = Callable[[Sequence[str]], bool]
 
@@ -31,8 +32,9 @@ Fits = Callable[[Sequence[str]], bool]
 class Choice:
     """What a router decided: the route's name, the tools of the prompt, and what asking took.
 
-    `quiet` says how sure it is that the prompt needs no tool. Without a `toolset` the prompt has
-    all tools of the route.
+    `quiet` says how sure it is that the prompt needs no tool: "said" where the conversation is to
+    have the answer, which may have to be looked up in it. Without a `toolset` the prompt has all
+    tools of the route.
     """
 
     route: str
@@ -64,9 +66,17 @@ class OneRoute:
 
 
 def toolset_in(values: Mapping[str, Any]) -> ToolSet:
-    """The set of a state; one of an older version has the whole of its route."""
-    found: ToolSet = values.get("toolset") or {"route": values.get("route", "")}
-    return found
+    """The set of a state; one of an older version has the whole of its route.
+
+    A file can bring any value, so only what can be names is taken for such.
+    """
+    found = values.get("toolset")
+    if not isinstance(found, Mapping) or not isinstance(found.get("route"), str):
+        return {"route": values.get("route", "")}
+    names = found.get("names")
+    if not isinstance(names, list):
+        return {"route": found["route"]}
+    return {"route": found["route"], "names": [name for name in names if isinstance(name, str)]}
 
 
 def names_of(toolset: ToolSet, routes: Mapping[str, Sequence[str]]) -> Sequence[str]:
@@ -139,11 +149,18 @@ def shrunk(
 
     Of tools that were never used the last ones leave first. `kept` ones stay.
     """
-    left, used = list(names), last_used(messages)
+    left = list(names)
+
+    def is_small() -> bool:
+        return sum(name != FIND for name in left) <= most and fits(left)
+
+    if is_small():  # without a look through the whole thread
+        return left
+    used = last_used(messages)
     leaving = [n for n in left if n not in kept and n != FIND]
     leaving.sort(key=lambda name: (used.get(name, -1), -left.index(name)))
     for name in leaving:
-        if sum(n != FIND for n in left) <= most and fits(left):
-            break
         left.remove(name)
+        if is_small():
+            break
     return left

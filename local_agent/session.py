@@ -232,7 +232,7 @@ class Session:
             for node, update in chunk.items():
                 if node == "__interrupt__":
                     yield self._approval(update[0].id, update[0].value)
-                elif node == "agent":
+                elif node == "agent" and update.get("messages"):
                     self._note_reply(update["messages"])
 
     async def _keep_basis(self, key: str, text: str) -> None:

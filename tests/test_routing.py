@@ -178,6 +178,23 @@ async def test_a_set_is_no_larger_than_asked_for() -> None:
             assert FIND in choice.toolset["names"]
 
 
+async def test_a_long_conversation_is_not_read_anew_for_a_question() -> None:
+    """A server with one slot forgets it for another prompt: where tools are there, they stay."""
+    messages = [
+        HumanMessage("Show the last commits"),
+        AIMessage("x" * 9000, additional_kwargs={"route": "git"}),
+        HumanMessage("I wonder about the elephants of Africa"),
+    ]
+    under, model = router(tools(), content='{"route": "mail"}')
+    toolset = {"route": ALL, "names": ["git_log", FIND]}
+    kept = await under(messages, {"messages": messages, "route": "git", "toolset": toolset})
+    fresh = await under(messages, {"messages": messages, "route": GENERAL})
+
+    assert (kept.route, kept.toolset) == ("git", toolset)
+    assert fresh.route == "mail"  # none is there yet: what comes in front is read anew in any case
+    assert len(model.asked) == 1
+
+
 # -- the set stays --------------------------------------------------------------------------------
 
 
@@ -255,6 +272,8 @@ async def test_the_fixed_route_bounds_what_can_be_found() -> None:
     choice = await under([HumanMessage("What's the weather in Paris?")], {"messages": []})
 
     assert choice.toolset == {"route": "mail"}
+    assert under.find("weather")[1] == []
+    assert under.find("send a mail")[1][:1] == ["send_mail"]
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,18 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
 
+from agent_core import toolset
 from agent_core.ledger import Ledger
 from agent_core.quiet import declines
-from agent_core.toolset import FIND, most_for_now, places, shrunk, widened
-from agent_core.view import NO_TOOL
+from agent_core.toolset import FIND, most_for_now, shrunk, widened
+from agent_core.view import NO_TOOL, Limits
 from context import Window, text_of, weigh_tool
 from local_agent.events import RouteChosen, TextDelta, TurnFinished
 from local_agent.routing import Router, Shelf, routes_of
+from local_agent.timeline.looking import moment, places
 from tests.graph_kit import ScriptedModel, ScriptedTool, call, collect, open_session, say
 from tests.routing_kit import tools as kit
+from tests.timeline_kit import open_line, send
 
 MOST = 12
 GIT = ["git_status", "git_diff", "git_log", "git_commit", "git_create_branch", "git_checkout"]
@@ -145,6 +148,31 @@ async def test_no_prompt_has_more_tools_than_allowed_between_turns(tmp_path: Pat
     assert "calculate" in names(model.asked[-1])
 
 
+async def test_found_tools_leave_where_the_prompt_is_shortened_anyway(tmp_path: Path) -> None:
+    """A set that was widened stays until the next step of maintenance; then it has its size, and
+    what was used is in it."""
+    model = ScriptedModel(
+        [
+            call(("find_tools", {"query": "weather in a city"})),
+            call(("find_tools", {"query": "send an e-mail"})),
+            call(("get_weather", {"city": "Oslo"})),
+            *[say("The tree is clean. " * 40) for _ in range(9)],
+        ]
+    )
+    limits = Limits(summary=False)
+    tools, window = scripted(), Window(4096)
+    async with opened(tmp_path / "m.db", model, tools, window=window, limits=limits) as session:
+        for n in range(9):
+            await collect(session.send(f"git status {n}? " + "And more of it. " * 60))
+    lists = [names(asked) for asked in model.asked]
+
+    assert len(lists[2]) > MOST
+    assert len(lists[-1]) <= MOST
+    assert "get_weather" in lists[-1]
+    assert "search_history" in lists[-1]
+    assert len({tuple(one) for one in lists[3:]}) == 2  # all at once
+
+
 def test_least_recently_used_tools_leave() -> None:
     """Of a set that is too large the tools leave that were called longest ago, the finder never."""
     calls = [
@@ -155,7 +183,7 @@ def test_least_recently_used_tools_leave() -> None:
         ["a", "b", FIND, "c", "d"], most=2, fits=lambda names: True, messages=calls, kept=()
     )
     grown = widened(
-        [*map(str, range(places(12))), FIND],
+        [*map(str, range(toolset.places(12))), FIND],
         [f"new{n}" for n in range(9)],
         most=12,
         fits=lambda names: True,
@@ -285,6 +313,7 @@ async def test_a_turn_that_needs_a_tool_after_all_gets_it(tmp_path: Path, first:
         ("I'm sorry, but I can't access real-time weather information.", True),
         ("I don't have access to your e-mails.", True),
         ("As an AI language model, I cannot browse the internet.", True),
+        ("I have no access to your files.", True),
         ("I am unable to check the current time.", True),
         ("Let me check that for you.", True),
         ("Ich habe leider keinen Zugriff auf aktuelle Daten.", True),
@@ -299,3 +328,23 @@ async def test_a_turn_that_needs_a_tool_after_all_gets_it(tmp_path: Path, first:
 def test_a_reply_that_cannot_is_known(text: str, said: bool) -> None:
     """By what small models say when they miss a tool."""
     assert declines(text) is said
+
+
+async def test_the_request_of_such_turns_can_be_shown_again(tmp_path: Path) -> None:
+    """What was sent for an answer follows from the state before it, also where it was the second
+    request of its turn, and where the line that no tool is needed stood in it."""
+    tools, window = scripted(), Window(8192)
+    routes = routes_of((), tools)
+    router = Router(Shelf(routes, tools, window, MOST), ScriptedModel([]), "words")
+    replies = [say("None."), say("Bye."), say("I have no access to real-time data."), say("Ok.")]
+    options = {"window": window, "routes": routes.tools, "route": router}
+    async with open_line(tmp_path / "m.db", replies, tools, **options) as (session, line, model):
+        for prompt in ("Show the last commits", "Thanks!", "How far is the moon?"):
+            await send(session, prompt)
+        asking = [one for one in reversed(await places(line)) if "agent" in one.next]
+        assert len(asking) == len(model.asked) == 4
+        for at in (0, 1, 3):
+            there = await moment(line, asking[at].checkpoint_id)
+            assert there.sent is not None
+            assert there.sent.is_exact, there.sent.why
+            assert list(there.sent.tools) == list(model.asked[at]["tools"])

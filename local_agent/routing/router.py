@@ -19,6 +19,7 @@ from .routes import ALL, GENERAL
 from .shelf import Shelf
 
 CLEAR = 0.5  # what a prompt must say of a route: a word of its own in a tool's description, say
+LONG = 8_000  # characters of a conversation that is not to be read anew for a question
 KEPT = 0.75  # of the best route's score: with that much the thread's own route is kept
 
 
@@ -55,18 +56,25 @@ class Router:
             return Choice(ALL, shelf.set_for(ALL, matches, values))
         verdict = self.judge(messages, values)
         usage: UsageMetadata | None = None
-        if self._must_ask(verdict):
+        if self._must_ask(verdict, values):
             name, usage = await ask(self.model, descriptions, messages)
             if name == GENERAL:
-                verdict = Verdict("quiet", quiet="likely")
+                verdict = Verdict("quiet", quiet="said")
             elif name:
                 verdict = Verdict("tools", name, matches=verdict.matches)
         return self._choice(verdict, values, usage)
 
-    def _must_ask(self, verdict: Verdict) -> bool:
+    def _must_ask(self, verdict: Verdict, values: Mapping[str, Any]) -> bool:
+        """Whether the model is asked: not where a long conversation would be read anew for it.
+
+        A server with one slot forgets it for the question. The tools that are there stay, and the
+        model can find others.
+        """
         if self.mode == "model":
             return True
-        return self.mode == "auto" and verdict.kind == "unclear" and not self.shelf.is_whole
+        if self.mode != "auto" or verdict.kind != "unclear" or self.shelf.is_whole:
+            return False
+        return not self.shelf.names(values) or not _is_long(values.get("messages", ()))
 
     def _fixed_set(self, messages: Sequence[AnyMessage], values: Mapping[str, Any]) -> ToolSet:
         matches = self.shelf.index.search(query_words(_newest(messages)))
@@ -99,7 +107,7 @@ class Router:
         matches, topics = index.search(query), index.topics(query)
         is_clear = max(topics.values(), default=0.0) >= CLEAR
         if answer and manner.is_about_said(prompt) and not is_clear:
-            return Verdict("quiet", quiet="likely")
+            return Verdict("quiet", quiet="said")
         rest = "" if manner.is_sum(prompt) and not is_clear else manner.is_known(prompt)
         if rest is not None:
             touched = index.topics(query_words(rest))
@@ -116,7 +124,7 @@ class Router:
         """A prompt that leans on the turn before it: as that one was."""
         route = _route_before(values, "")
         if route == GENERAL:
-            return Verdict("quiet", quiet="likely")
+            return Verdict("quiet", quiet="said")
         matches = self.shelf.index.search(query_words(_prompt_before(messages)))
         return Verdict("tools", route, matches=matches)
 
@@ -138,7 +146,7 @@ class Router:
 
     def find(self, query: str) -> tuple[str, Sequence[str]]:
         """What `find_tools` says to a query, and the names of what it found."""
-        return self.shelf.find(query)
+        return self.shelf.find(query, self.fixed or ALL)
 
     def widen(self, values: Mapping[str, Any], names: Sequence[str]) -> ToolSet:
         """The thread's set with `names` in it."""
@@ -147,6 +155,15 @@ class Router:
     def settle(self, values: Mapping[str, Any]) -> ToolSet:
         """The thread's set in the size it may have for long."""
         return self.shelf.settle(values)
+
+
+def _is_long(messages: Sequence[AnyMessage]) -> bool:
+    chars = 0
+    for message in reversed(messages):
+        chars += len(text_of(message.content))
+        if chars > LONG:
+            return True
+    return False
 
 
 def _newest(messages: Sequence[AnyMessage]) -> str:

@@ -165,9 +165,10 @@ class Shelf:
 
     # -- find_tools -------------------------------------------------------------------------------
 
-    def find(self, query: str) -> tuple[str, list[str]]:
-        """The best tools for a query, and what the model is told of them."""
-        names = [match.name for match in self.index.search(query_words(query))][:FOUND]
+    def find(self, query: str, reach: str = ALL) -> tuple[str, list[str]]:
+        """The best tools of the route `reach` for a query, and what the model is told of them."""
+        among = set(self.routes.tools[reach])
+        names = [match.name for match in self.index.search(query_words(query), among)][:FOUND]
         if not names:
             topics = "\n".join(f"- {n}: {t[:_LINE]}" for n, t in self.routes.descriptions.items())
             return f"No tool has these words. Try words of one of these topics:\n{topics}", []
