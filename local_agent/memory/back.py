@@ -96,17 +96,13 @@ def way_back(
             way.marks[at] = crc32(blob, crc32(kind.encode()))
         if at == head:
             way.is_whole = value is not NO_SEED
-            if own and way.is_whole:
-                return way
+            ends = own and way.is_whole
         else:
             way.ids.append(at)
-            if value is not NO_SEED:
-                way.seed = value
-                return way
-            if at == base:
-                way.reached = True
-                return way
-        if parent is None:
+            way.seed = value
+            way.reached = value is NO_SEED and at == base
+            ends = value is not NO_SEED or way.reached
+        if ends or parent is None:
             return way
         wanted = parent
     return None
