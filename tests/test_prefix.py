@@ -86,7 +86,7 @@ class RandomModel:
         if kind == "say":
             return say(make_text("english", self.rng.randrange(1, 800), self.rng.randrange(99)))
         if kind == "call":
-            name = self.rng.choice(self.names)
+            name = self.rng.choice(self.names) if len(self.names) > 1 else self.names[0]
             calls = [(name, self._arguments(name))] * self.rng.choice((1, 1, 2, 4))
             return call(*calls, text=self.rng.choice(("", "Let me look.")))
         if kind == "same":
