@@ -49,7 +49,9 @@ The model of the cache, to be argued with:
 `--server` plays ours against a real llama.cpp server, shorter, and compares the count with what it
 says it read. Its own replies are thrown away, so that the conversation is always the same; so they
 are not in its cache either, and the count leaves them out there too. Start the server for this
-alone, with `--parallel 1 --cache-ram 0`.
+alone, with `--parallel 1`. Two counts are printed: over the prompt as the server's own
+`/apply-template` renders it, which must agree within a tenth in sums, and over Qwen's template,
+which the other forms use and another model may not have.
 
 `--long` plays 1,000 turns on 8,192 tokens, through the program. What must hold:
 
