@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +14,17 @@ from agent_core.clip_text import head_and_tail
 from context import text_of
 
 _ITEMS = 4  # of a list that stay when it is cut
+
+
+def level(sizes: Iterable[float], room: float) -> float:
+    """The size to which all that is larger must be cut so that together they fit `room`."""
+    rest = sorted(sizes)
+    left = max(room, 0.0)
+    for done, size in enumerate(rest):
+        if size * (len(rest) - done) > left:
+            return left / (len(rest) - done)
+        left -= size
+    return rest[-1] if rest else 0.0
 
 
 @lru_cache(maxsize=64)

@@ -15,7 +15,7 @@ from math import log2
 
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
-from agent_core.cut import clipped
+from agent_core.cut import clipped, level
 from agent_core.kept_facts import surviving
 from agent_core.limits import Limits
 from agent_core.view import (
@@ -93,19 +93,14 @@ def fold_point(view: View, window: Window, target: int, block: int) -> str:
 
     The last turn is always kept. Empty where nothing would be folded.
     """
-    turns: list[tuple[str, float]] = []
-    for message in view.messages:
+    point, total = "", float(block)
+    for message in reversed(view.messages):
+        total += weigh(message) * window.scale
         if isinstance(message, HumanMessage):
-            turns.append((message.id or "", 0.0))
-        if turns:
-            turns[-1] = (turns[-1][0], turns[-1][1] + weigh(message))
-    kept, total = len(turns), float(block)
-    for at in range(len(turns) - 1, -1, -1):
-        total += turns[at][1] * window.scale
-        if total > target and kept < len(turns):
-            break
-        kept = at
-    return turns[kept][0] if 0 < kept < len(turns) else ""
+            if point and total > target:
+                return point
+            point = message.id or ""
+    return ""
 
 
 def fold_before(
@@ -230,11 +225,11 @@ class _Work:
         """The tokens of what can be cut, by message id: texts and arguments of calls."""
         block = count_tokens(view.block)
         sizes = {BLOCK: block} if block else {}
-        for message in view.messages:
+        for at, message in enumerate(view.messages):
             if view.kinds.get(message.id or "") != "stub":
                 size = sum(map(count_tokens, _texts(message)))
-                sizes[message.id or ""] = size - (block if not sizes.keys() - {BLOCK} else 0)
-        return {k: size * self.window.scale for k, size in sizes.items()}
+                sizes[message.id or ""] = size if at else size - block  # the block is in the first
+        return {key: size * self.window.scale for key, size in sizes.items()}
 
     def cut_longest(self, marks: Marks) -> Marks:
         """What is longest cut, all to the same length, so that the whole fits."""
@@ -252,7 +247,7 @@ class _Work:
         """All of `sizes` cut to one length, `least` or more, so that the view has `most` tokens."""
         view = self.view(marks)
         fixed = self.window.tokens(view.messages) - sum(sizes.values())
-        cap = _cap(sorted(sizes.values()), most - fixed)
+        cap = level(sizes.values(), most - fixed)
         for _ in range(_TRIES):
             shorter = self._cut_to(marks, view, sizes, max(cap, least))
             if cap <= least or self.tokens(shorter) <= most:
@@ -288,13 +283,3 @@ def _texts(message: AnyMessage) -> Iterator[str]:
     yield text_of(message.content)
     for call in getattr(message, "tool_calls", ()):
         yield json.dumps(call["args"], ensure_ascii=False)
-
-
-def _cap(sizes: Sequence[float], room: float) -> float:
-    """The largest size to which all can be cut so that together they fit `room`."""
-    left = max(room, 0.0)
-    for done, size in enumerate(sizes):
-        if size * (len(sizes) - done) > left:
-            return left / (len(sizes) - done)
-        left -= size
-    return max(sizes, default=0.0)

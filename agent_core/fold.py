@@ -11,6 +11,7 @@ from functools import lru_cache
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 
 from agent_core.clip import clip_result
+from agent_core.cut import level
 from context import text_of
 
 _OPENING, _CLOSING = "<earlier_conversation>", "</earlier_conversation>"
@@ -59,8 +60,8 @@ def piece(messages: Sequence[AnyMessage], chars: int) -> str:
     spoken = [len(text) for _, text, is_result in parts if not is_result]
     results = [len(text) for _, text, is_result in parts if is_result]
     share = max(int(room * _SPOKEN), room - sum(results))
-    of_spoken = _cap(spoken, share)
-    of_results = _cap(results, room - sum(min(size, of_spoken) for size in spoken))
+    of_spoken = int(level(spoken, share))
+    of_results = int(level(results, room - sum(min(size, of_spoken) for size in spoken)))
     lines = [
         f"{label}: {clip_result(text, of_results if is_result else of_spoken)}"
         for label, text, is_result in parts
@@ -79,17 +80,6 @@ def _parts(message: AnyMessage) -> list[tuple[str, str, bool]]:
     calls = getattr(message, "tool_calls", ())
     said = [("Assistant", text, False)] if text else []
     return said + [(f"Call of {call['name']}", str(call["args"]), True) for call in calls]
-
-
-def _cap(sizes: Sequence[int], room: int) -> int:
-    """The length to which texts of these sizes must be cut so that together they fit `room`."""
-    left, parts = max(room, 0), len(sizes)
-    for size in sorted(sizes):
-        if size * parts > left:
-            return left // parts
-        left -= size
-        parts -= 1
-    return max(sizes, default=0)
 
 
 # -- what is accepted -----------------------------------------------------------------------------
