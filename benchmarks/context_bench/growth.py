@@ -52,6 +52,7 @@ class Clock:
     limits: Limits
     times: dict[int, float] = field(default_factory=dict)
     steps: dict[int, float] = field(default_factory=dict)  # what of it a step took, if one was due
+    busy: dict[int, float] = field(default_factory=dict)  # of the processor, all of it
 
     def wants(self, turn: int) -> bool:
         return abs(turn - EARLY) <= SPAN // 2 or turn >= TURNS - SPAN
@@ -63,7 +64,9 @@ class Clock:
         names = [name for name, _, _ in TOOLS]
         composer = Composer(window, SYSTEM_PROMPT, self.limits, names)
         state = {**values, "messages": [*values["messages"], following.prompt]}
+        began = time.thread_time()
         await self._time(state, tools, following, composer)
+        self.busy[following.number] = 1000 * (time.thread_time() - began)
 
     async def _time(
         self, state: dict[str, Any], tools: Sequence[Scripted], turn: Turn, composer: Composer
@@ -118,6 +121,7 @@ class Growth:
     early: Sequence[float]
     late: Sequence[float]
     steps: Sequence[float]
+    busy: Sequence[float]
 
     @property
     def verdicts(self) -> dict[str, bool]:
@@ -155,7 +159,7 @@ def measure(seed: int) -> Growth:
     play(conversation(seed, TURNS), slot, name, clock)
     counted = tally(slot.requests, LOADED, Window(LOADED).reply)
     early, late = clock.before(EARLY + SPAN // 2), clock.before(TURNS)
-    return Growth(counted, early, late, list(clock.steps.values()))
+    return Growth(counted, early, late, list(clock.steps.values()), list(clock.busy.values()))
 
 
 def lines(grown: Growth) -> Iterator[str]:
@@ -168,4 +172,8 @@ def lines(grown: Growth) -> Iterator[str]:
         f"      {len(steps)} of {len(grown.early) + len(grown.late)} turns began with a step:"
         f" mean {fmean(steps):.1f} ms, worst {max(steps):.1f} ms; the worst turn took"
         f" {max(*grown.early, *grown.late):.1f} ms"
+    )
+    yield (
+        f"      of the processor: median {median(grown.busy):.1f} ms, mean {fmean(grown.busy):.1f} ms;"
+        " the wall clock has what else the machine does in it"
     )
