@@ -173,7 +173,8 @@ def lines(grown: Growth) -> Iterator[str]:
         f" mean {fmean(steps):.1f} ms, worst {max(steps):.1f} ms; the worst turn took"
         f" {max(*grown.early, *grown.late):.1f} ms"
     )
+    middle, mean = median(grown.busy), fmean(grown.busy)
     yield (
-        f"      of the processor: median {median(grown.busy):.1f} ms, mean {fmean(grown.busy):.1f} ms;"
-        " the wall clock has what else the machine does in it"
+        f"      of the processor: median {middle:.1f} ms, mean {mean:.1f} ms; the wall clock has"
+        " in it what else the machine does"
     )
