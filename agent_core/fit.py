@@ -31,7 +31,7 @@ from agent_core.view import (
 )
 from context import PromptTooLong, Window, count_tokens, text_of, weigh
 
-FALL, LOWEST = 0.04, 0.7  # of the ceiling: by each doubling of the steps, down to
+FALL, LOWEST = 0.05, 0.65  # of the ceiling: by each doubling of the steps, down to
 FACTS_SHARE = 16  # the list of facts has a sixteenth of the room
 CHARS_A_TOKEN = 3  # of a summary and of facts: names and numbers are denser than prose
 _LEAST = 16  # tokens that a cut message keeps

@@ -15,8 +15,9 @@ class ViewSettings:
     strategy: "compact", or without summary and stubs "trim" (the newest turns in `trim_tokens`),
     "last" (the newest `last_messages`) and "all".
     step: "cache" shortens in steps, "turn" in every view.
-    high_water, low_water: maintenance is due above the one and goes down to the other. With 0.9
-    and 0.25 a server with 8,192 tokens reads 1.16 times what is new (0.35: 1.39 times; five
+    high_water, low_water: maintenance is due above the one and goes down to the other; of what a
+    view may have, which falls from the room to two thirds of it with the steps. With 0.9 and 0.25 a
+    server with 8,192 tokens reads 1.16 times what is new (0.35: 1.39 times; five
     conversations of 100 turns, `benchmarks/context.py`).
     result_share: a result over this share is clipped when it arrives.
     summary: folded turns are summarised by the model; without, facts are kept by rule alone.

@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_core.messages import AnyMessage, SystemMessage, ToolMessage
 
-from agent_core.fit import CHARS_A_TOKEN, fit, shown_chars
+from agent_core.fit import CHARS_A_TOKEN, ceiling, fit, shown_chars
 from agent_core.limits import Limits
 from agent_core.offer import Offer, free_name, lookups_beside, offer
 from agent_core.ports import Tool
@@ -122,9 +122,10 @@ class Composer:
         return self.window.tokens(view.messages), self.room(offered)
 
     def result_tokens(self, values: Mapping[str, Any], tools: Sequence[Tool]) -> int:
-        """The share of the room that one tool result may take when it arrives."""
+        """The share of what a view may have that one tool result may take when it arrives."""
         offered = self.offer(tools, lookup=bool(values.get("lookup")))
-        return int(self.room(offered) * self.limits.result_share)
+        most = ceiling(self.room(offered), self.marks(values).steps)
+        return int(most * self.limits.result_share)
 
     def look_up(
         self, name: str, args: Mapping[str, Any], values: Mapping[str, Any], most: int
