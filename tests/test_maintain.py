@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
 
+from agent_core.fit import LOWEST, ceiling
 from agent_core.ledger import Ledger
 from agent_core.limits import Limits
 from agent_core.maintain import is_due, next_step
@@ -154,6 +155,31 @@ async def test_a_summary_is_asked_for_once_in_three_turns_at_most(length: int, m
     assert 0 < len(thread.summaries) <= most
     assert thread.state["steps"] >= len(thread.summaries)
     assert any("ORD-7755" in text_of(m.content) for m in thread.requests[-1].messages)
+
+
+@pytest.mark.parametrize("length", [4096, 8192])
+async def test_no_view_is_over_the_ceiling_and_that_never_rises(length: int) -> None:
+    """What a view may have falls with each step: no late prompt is the largest by chance."""
+    thread = Thread(Window(length), Limits(), summarise=good)
+    tops: list[int] = []
+
+    def looked() -> None:
+        thread.request(learn=False)
+        tokens, room = thread.composer.measure(thread.state, [])
+        tops.append(ceiling(room, thread.state.get("steps", 0)))
+        assert tokens <= tops[-1]
+
+    for n in range(40):
+        await thread.prompt(f"question {n}: {make_text('english', 60, n)}")
+        looked()
+        thread.calls(*[({"n": n}, make_text("log", 400 + 700 * (n % 7), n))] * (1 + n % 2))
+        looked()
+        thread.answer(f"answer {n}: {make_text('english', 200, n)}")
+
+    _, room = thread.composer.measure({**thread.state, "lookup": True}, [])
+    assert tops[0] > tops[-1] >= int(LOWEST * room)
+    behind = tops[len(tops) // 4 :]  # the lookups are in the prompt, once and for all
+    assert behind == sorted(behind, reverse=True)
 
 
 async def test_without_summaries_the_facts_are_kept_by_rule() -> None:
