@@ -13,7 +13,7 @@ from langgraph.config import get_stream_writer
 from agent_core.ledger import Ledger
 from agent_core.ports import Described, Model, Tool
 from agent_core.prompt import Composer
-from agent_core.sent import SENT, basis_of, digest, facts_of, key_of
+from agent_core.sent import SENT, basis_of, digest, kept_of, key_of
 from agent_core.turn import is_blank
 from context import PromptTooLong, text_of
 
@@ -160,7 +160,7 @@ class Asker:
             text_of(self.composer.system.content), functions, window, self.composer.limits
         )
         emit(event="basis", key=key_of(basis), text=basis)
-        facts = facts_of(window, basis, part)
+        kept = kept_of(window, basis, part)
         self.ledger.sent(thread, "turn", request, window)
         try:
             reply = await self.model.reply(
@@ -175,7 +175,7 @@ class Asker:
             raise
         if reply.usage_metadata:
             window.observe(request.tokens, reply.usage_metadata["input_tokens"])
-        reply.response_metadata[SENT] = {**facts, "digest": digest(request.messages, functions)}
+        reply.response_metadata[SENT] = {**kept, "digest": digest(request.messages, functions)}
         self.ledger.answered(thread, reply)
         emit_usage(reply.usage_metadata)
         return reply, dict(request.update)

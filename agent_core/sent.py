@@ -17,7 +17,7 @@ from langchain_core.messages import BaseMessage
 
 from context import Window
 
-SENT = "sent"  # where the facts stand in a reply's `response_metadata`
+SENT = "sent"  # where it stands in a reply's `response_metadata`
 
 
 def basis_of(
@@ -49,7 +49,7 @@ def digest(messages: Sequence[BaseMessage], functions: Sequence[Mapping[str, Any
     return key_of(json.dumps([shown, list(functions)], ensure_ascii=False, default=str))
 
 
-def facts_of(window: Window, basis: str, part: float) -> dict[str, Any]:
+def kept_of(window: Window, basis: str, part: float) -> dict[str, Any]:
     """What a reply keeps of its request as it goes; its `digest` is added to it.
 
     `part` is the part of its room that the request may take.
