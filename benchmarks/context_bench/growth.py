@@ -92,9 +92,11 @@ class Clock:
             spent += _milliseconds(began)
         self.times[turn.number] = spent
 
-    def before(self, last: int) -> list[float]:
-        """The times of the turns from `SPAN` turns before turn `last` to that."""
-        return [ms for number, ms in self.times.items() if last - SPAN < number <= last]
+    def around(self, times: Mapping[int, float]) -> tuple[list[float], list[float]]:
+        """Those of `times` of the `SPAN` turns around turn `EARLY`, and of the last ones."""
+        ends = (EARLY + SPAN // 2, TURNS)
+        early, late = ([times[n] for n in times if end - SPAN < n <= end] for end in ends)
+        return early, late
 
 
 def _milliseconds(began: float) -> float:
@@ -121,7 +123,7 @@ class Growth:
     early: Sequence[float]
     late: Sequence[float]
     steps: Sequence[float]
-    busy: Sequence[float]
+    busy: tuple[Sequence[float], Sequence[float]]  # early and late, of the processor
 
     @property
     def verdicts(self) -> dict[str, bool]:
@@ -158,8 +160,9 @@ def measure(seed: int) -> Growth:
     clock, slot = Clock(OURS[name]), Slot(LOADED)
     play(conversation(seed, TURNS), slot, name, clock)
     counted = tally(slot.requests, LOADED, Window(LOADED).reply)
-    early, late = clock.before(EARLY + SPAN // 2), clock.before(TURNS)
-    return Growth(counted, early, late, list(clock.steps.values()), list(clock.busy.values()))
+    early, late = clock.around(clock.times)
+    steps, busy = list(clock.steps.values()), clock.around(clock.busy)
+    return Growth(counted, early, late, steps, busy)
 
 
 def lines(grown: Growth) -> Iterator[str]:
@@ -173,8 +176,9 @@ def lines(grown: Growth) -> Iterator[str]:
         f" mean {fmean(steps):.1f} ms, worst {max(steps):.1f} ms; the worst turn took"
         f" {max(*grown.early, *grown.late):.1f} ms"
     )
-    middle, mean = median(grown.busy), fmean(grown.busy)
+    early, late = grown.busy
     yield (
-        f"      of the processor: median {middle:.1f} ms, mean {mean:.1f} ms; the wall clock has"
-        " in it what else the machine does"
+        f"      of the processor: median {median([*early, *late]):.1f} ms, mean"
+        f" {fmean([*early, *late]):.1f} ms, {fmean(late):.1f} / {fmean(early):.1f} ms ="
+        f" {fmean(late) / fmean(early):.2f}; the wall clock has in it what else the machine does"
     )
