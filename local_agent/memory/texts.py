@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,26 +55,30 @@ def plain(message: Any) -> Mapping[str, Any]:
     return {name: getattr(message, name, None) for name in names}
 
 
-def mark_of(messages: Sequence[Any]) -> str:
-    """Tells the messages, to see whether more were only added since.
+def marks_of(messages: Sequence[Any], *counts: int) -> list[str]:
+    """Tells so many of the first messages, for each count: whether more were only added since.
 
     By their ids and lengths, and the last ones by their texts: a correction cuts off what came
     behind it, so nothing further back is replaced in its place. This takes 1 ms for 4,000 messages
     where a digest of all texts takes 10.
     """
-    briefs = [_brief(message) for message in messages]
-    last = [
-        message.get("content") if isinstance(message, Mapping) else message.content
-        for message in messages[-IN_FULL:]
-    ]
-    marked = repr((briefs, last)).encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(marked, digest_size=12).hexdigest()
+    ids, contents = _ids_and_contents(messages)
+    lengths = array("Q", map(len, contents))
+    marks = []
+    for count in counts:
+        mark = hashlib.blake2b(lengths[:count].tobytes(), digest_size=12)
+        last = repr(contents[max(0, count - IN_FULL) : count])
+        mark.update("\0".join((*ids[:count], last)).encode("utf-8", "surrogatepass"))
+        marks.append(mark.hexdigest())
+    return marks
 
 
-def _brief(message: Any) -> tuple[Any, int]:
-    if isinstance(message, Mapping):
-        return message.get("id"), len(message.get("content") or "")
-    return message.id, len(message.content)
+def _ids_and_contents(messages: Sequence[Any]) -> tuple[list[str], list[Any]]:
+    try:
+        return [m.id or "" for m in messages], [m.content for m in messages]
+    except AttributeError:  # some are the fields alone
+        fields = [plain(m) for m in messages]
+        return [str(m.get("id") or "") for m in fields], [m.get("content") or "" for m in fields]
 
 
 @dataclass(slots=True)
