@@ -225,8 +225,10 @@ def _why(old: AnyMessage, new: AnyMessage, before: View, now: View) -> str:
         return "folded" if is_first or before.block != now.block else "edited"
     if before.block != now.block:
         return "summary"
-    kind = now.kinds.get(new.id or "")
-    if kind == "cut" or (kind and kind != before.kinds.get(new.id or "")):
+    kind, former = now.kinds.get(new.id or ""), before.kinds.get(new.id or "")
+    if former and not kind:  # the request before failed, and the step that it took with it
+        kind, former = former, None
+    if kind == "cut" or (kind and kind != former):
         return {"stub": "stubs", "clipped": "clipped", "cut": "cuts"}[kind]
     for line, name in ((LAST_CALL, "last call line"), (NO_TOOL, "no tool line")):
         if text_of(new.content).endswith(line) != text_of(old.content).endswith(line):
