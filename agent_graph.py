@@ -198,7 +198,8 @@ class _Agent:
             if call["name"] in self.composer.built_in:
                 if ready:
                     return Command(goto=ready)
-                return Command(goto="collect", update=self._look_up(call, state))
+                update = await self._look_up(call, state, (thread, message_id, call["id"]))
+                return Command(goto="collect", update=update)
             tool = self.tools.get(call["name"])
             if tool is None:
                 run = await self.journal.find(thread, message_id, call["id"])
@@ -224,9 +225,12 @@ class _Agent:
             return {}
         return {"nudged": [*nudged, messages[-1].id or ""]}
 
-    def _look_up(self, call: Mapping[str, Any], state: State) -> dict[str, Any]:
-        """What a call of a built-in tool puts into the state; it reads and needs no journal."""
+    async def _look_up(
+        self, call: Mapping[str, Any], state: State, key: tuple[str, str, str]
+    ) -> dict[str, Any]:
+        """What a call of a built-in tool puts into the state; it reads."""
         composer, name = self.composer, call["name"]
+        await self.journal.begin(*key, name, is_write=False)
         emit_start(call, composer.built_in[name].server, name)
         most = composer.result_tokens(state, self.steering.tools_of(state))
         update: dict[str, Any] = {}
@@ -235,6 +239,7 @@ class _Agent:
             status = "success"
         else:
             text, status = composer.look_up(name, call["args"], state, most)
+        await self.journal.end(*key, status, text)
         message = result_of(call, text, status)
         composer.clip(message, most)
         emit_result(message)
@@ -299,9 +304,10 @@ class _Agent:
         return Command(goto="collect", update=update)
 
     async def run_tool(self, task: dict[str, Any], config: RunnableConfig) -> dict[str, Any]:
-        """Run one call, unless the journal says that a write of it may already have run.
+        """Run one call, unless the journal has its result, or knows a write that may have run.
 
-        What may run is decided once more: the task may have been read back from disk.
+        What may run is decided once more: the task may have been read back from disk. A result is
+        in the journal before it is shown, so that what a person saw is in the thread.
         """
         call, message_id, granted = task["call"], task["message_id"], task["granted"]
         thread, tool = config["configurable"]["thread_id"], self.tools.get(call["name"])
@@ -310,14 +316,17 @@ class _Agent:
             return {}
         run = await self.journal.find(*key)
         is_write = not tool.read_only or (run is not None and run.is_write)
-        if run and is_write and run.starts > granted["unknown"].get(call["id"], 0):
-            if run.outcome is not None:
-                return {"messages": [result_of(call, run.result or RESULT_LOST, run.outcome)]}
-            return {"unknown": {**granted["unknown"], call["id"]: run.starts}}
+        starts = granted["unknown"].get(call["id"], 0)
+        if run and (run.starts > starts if is_write else run.result is not None):
+            if run.outcome is None:
+                return {"unknown": {**granted["unknown"], call["id"]: run.starts}}
+            message = result_of(call, run.result or RESULT_LOST, run.outcome)
+            self.composer.clip(message, task.get("most"))
+            return {"messages": [message]}
         await self.journal.begin(*key, tool.name, is_write)
         emit_start(call, tool.server, tool.original)
         text, status = await tool(call["args"])
-        await self.journal.end(*key, status, text if is_write else None)
+        await self.journal.end(*key, status, text)
         message = result_of(call, text, status)
         self.composer.clip(message, task.get("most"))
         emit_result(message)

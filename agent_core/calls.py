@@ -73,7 +73,7 @@ def without_tool(call: Mapping[str, Any], run: Run | None) -> ToolMessage:
     """The result of a call whose tool is not there (any more)."""
     if run and run.is_write and run.outcome is None:
         return not_allowed(call, "unknown_outcome", "")
-    if run and run.is_write and run.outcome is not None:
+    if run and run.outcome is not None and (run.is_write or run.result is not None):
         return result_of(call, run.result or RESULT_LOST, run.outcome)
     text = f"The tool {call['name']} is not there any more; its server may be down."
     return refusal(call, text, "error")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
 from agent_core.mend import mend
-from local_agent.events import ApprovalRequested, Decision, Interrupted
+from local_agent.events import ApprovalRequested, Decision, Interrupted, ToolFinished
 from local_agent.threads import has_open_turn
 from local_agent.ui.interrupted import ask_to_go_on, interrupted_line
 from tests.graph_kit import ScriptedModel, ScriptedTool, call, collect, open_session, say
@@ -67,6 +68,44 @@ async def test_discarded_at_any_point(tmp_path: Path, method: str, when: int, n:
         if tool.name in results:
             assert (results[tool.name] == f"{tool.name} done") == bool(tool.ran)
     assert isinstance(messages[-1], AIMessage)
+
+
+@pytest.mark.parametrize("ending", ["discarded", "gone on with"])
+@pytest.mark.parametrize(
+    ("method", "when", "n"), [p for p in POINTS if p[1] == 0 and 1 < p[2] < 10]
+)
+async def test_a_result_that_was_shown_is_in_the_thread(
+    tmp_path: Path, method: str, when: int, n: int, ending: str
+) -> None:
+    """Also one of a read or a lookup that was shown and whose step was not saved.
+
+    Each read gives another text, so that one which was run again is another result.
+    """
+    count = iter(range(100))
+
+    async def look(args: Mapping[str, Any]) -> str:
+        return f"{args['n']} is {next(count)}"
+
+    path, tools = tmp_path / "m.db", [ScriptedTool("look", run=look)]
+    calls = call(("look", {"n": 1}), ("look", {"n": 2}), ("search_history", {"query": "go"}))
+    replies, shown = [calls, say("done")], []
+    with suppress(Killed):
+        async with open_session(
+            path,
+            ScriptedModel(list(replies)),
+            tools,
+            saver=lambda memory: Dying(memory, method, when, n, Killed()),
+        ) as session:
+            async for event in session.send("go"):
+                shown += [event.text] if isinstance(event, ToolFinished) else []
+    async with open_session(path, ScriptedModel(again(path, replies)), tools) as session:
+        if await session.interrupted() is not None:
+            await (session.discard() if ending == "discarded" else go_on(session))
+        messages = await session.messages()
+
+    results = [m.content for m in messages if isinstance(m, ToolMessage)]
+    assert [text for text in shown if results.count(text) != 1] == []
+    assert_strict(mend(messages))
 
 
 async def interrupted(path: Path, model: ScriptedModel, tools: list[ScriptedTool]) -> Any:

@@ -48,6 +48,11 @@ _WRITE_RUNS = """
     SELECT message_id, call_id, coalesce(finished, started) FROM tool_runs
     WHERE thread = ? AND is_write = 1
 """
+# What a read gave on the course that is left does not stand in for running it again.
+_DROP_READS = """
+    UPDATE tool_runs SET result = NULL
+    WHERE thread = ? AND is_write = 0 AND result IS NOT NULL
+"""
 Change = Callable[[sqlite3.Connection, str], None]
 
 
@@ -140,6 +145,7 @@ class Heads:
                 row,
             )
             enter(conn, thread, None)  # whoever put it there says what it is now
+            conn.execute(_DROP_READS, (thread,))
             also(conn, copy["id"])
 
         await self._db.change(change)

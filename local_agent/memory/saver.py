@@ -64,6 +64,15 @@ class Saver(AsyncSqliteSaver):
     ) -> None:
         await self._statements.finish(super().aput_writes(config, writes, task_id, task_path))
 
+    def get_next_version(self, current: str | None, channel: None) -> str:
+        """As LangGraph's, without its random digits: a third of what a checkpoint takes.
+
+        They tell versions of different branches apart where values lie apart from checkpoints,
+        which is not so here. Versions of either kind go on with the other.
+        """
+        number = int(str(current).partition(".")[0]) if current else 0
+        return f"{number + 1:032}"
+
     async def adelete_thread(self, thread_id: str) -> None:
         self.forget()
         await self._statements.finish(super().adelete_thread(thread_id))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
+from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -61,19 +62,22 @@ def mark_of(messages: Sequence[Any]) -> str:
     behind it, so nothing further back is replaced in its place. This takes 1 ms for 4,000 messages
     where a digest of all texts takes 10.
     """
-    briefs = [_brief(message) for message in messages]
-    last = [
-        message.get("content") if isinstance(message, Mapping) else message.content
-        for message in messages[-IN_FULL:]
-    ]
-    marked = repr((briefs, last)).encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(marked, digest_size=12).hexdigest()
-
-
-def _brief(message: Any) -> tuple[Any, int]:
-    if isinstance(message, Mapping):
-        return message.get("id"), len(message.get("content") or "")
-    return message.id, len(message.content)
+    ids, lengths = [], array("Q")
+    content: Any = ""
+    last: list[Any] = []
+    full = max(0, len(messages) - IN_FULL)
+    for at, message in enumerate(messages):
+        try:
+            name, content = message.id, message.content
+        except AttributeError:  # its fields alone; to ask each takes most of the time
+            name, content = message.get("id"), message.get("content") or ""
+        ids.append(name or "")
+        lengths.append(len(content))
+        if at >= full:
+            last.append(content)
+    mark = hashlib.blake2b(lengths.tobytes(), digest_size=12)
+    mark.update(repr((ids, last)).encode("utf-8", "surrogatepass"))
+    return mark.hexdigest()
 
 
 @dataclass(slots=True)
