@@ -1,15 +1,17 @@
 """Kills the program at random moments of random conversations, and checks that nothing is lost.
 
-    python tests/kill_harness.py [--seed S] [--kills N]
+    python tests/kill_harness.py [--seed S] [--kills N] [--length N]
 
 Each conversation is one thread: a scripted model server that refuses what a strict provider
-refuses, a real MCP server that notes each write it makes by a token of its own, and one process
-after the other, by `-p`, a pipe, `agent approvals` or a pseudo terminal. All that is chosen at
-random comes from the seed; the moment of a kill also depends on the machine.
+refuses, with a context so small that turns are folded and summarised, a real MCP server that notes
+each write it makes by a token of its own, and one process after the other, by `-p`, a pipe,
+`agent approvals` or a pseudo terminal. All that is chosen at random comes from the seed; the moment
+of a kill also depends on the machine.
 
-After each kill the servers have ended and the file is sound. After the run that goes on, each
-result and answer that had been shown is in the thread once, each write was made at most once
-unless a person asked for it again, none without leave, and no request was refused.
+After each kill the servers have ended and the file is sound. After each turn that ends, each
+result and answer that had been shown is in the thread once, all that was there before is there
+unchanged, each write was made at most once unless a person asked for it again, none without leave,
+and no request was refused. What there was is counted, and in what the kills fell.
 """
 
 from __future__ import annotations
@@ -34,142 +36,129 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
-
-from agent_core.turn import open_calls
-from local_agent.testing import Call, Calls, Reply, Say, ScriptedServer
+from local_agent.testing import ScriptedServer
 from local_agent.threads import pending_approvals
 from tests.graph_kit import ScriptedModel, open_session
+from tests.kill_judge import Known, Wrong, check
+from tests.kill_script import SUMMARY, WRITES, Script
 from tests.program_kit import Program, server_table
-from tests.servers.kill_server import looked
 from tests.servers.mcp_kit import is_alive
 
 HAS_TERMINALS = sys.platform != "win32"
 SERVER = Path(__file__).with_name("servers") / "kill_server.py"
 THREAD = "t"
-CONTEXTS = (2048, 3072, 4096)  # tokens: some turns with long results fill them
+CONTEXTS = (2048, 2048, 3072, 4096)  # tokens, by turns: some turns with long results fill them
 PATIENCE = 60.0  # seconds; a run that takes longer hangs
-MARK = re.compile(r"\[p(\d+)\]\s*$")
-CALL_ID = re.compile(r"c(\d+)_(\d+)_")
-SHOWN_RESULT = re.compile(r"(?:saw|wrote|failed) (k\d+)")
-SHOWN_ANSWER = re.compile(r"done (a\d+)\.")
-KINDS = ["look"] * 3 + ["long"] * 2 + ["write"] * 2 + ["slow_write"] * 3 + ["slow_look", "fail"]
-WRITES = ("write", "slow_write")
+ENOUGH = 12  # runs that a conversation may go on after its kills, to have had everything
 APPROVAL, AGAIN = "n REASON:", "Run it again?"
 GO_ON = "Go on with it? Enter goes on · d discards it:"
 
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A call that the model made: its id, its tool, and the text that it gives."""
-
-    id: str
-    tool: str
-    text: str
-
-
-@dataclass(slots=True)
-class Script:
-    """The model: each turn is a plan of steps, each step some calls, then an answer.
-
-    A reply that was asked for again has tokens of its own, so that what was lost is seen.
-    """
-
-    seed: str
-    made: dict[str, Made] = field(default_factory=dict)
-    asked: int = 0
-
-    def __call__(self, body: Mapping[str, Any]) -> Reply:
-        self.asked += 1
-        place = self._place(body["messages"])
-        if place is None:
-            return Say("So far tokens were looked at and written; nothing is left to do.")
-        turn, step = place
-        chance = random.Random(f"{self.seed}:{turn}")
-        plan = [self._kinds(chance) for _ in range(chance.choice((0, 1, 1, 2, 3)))]
-        if step >= len(plan) or body.get("tool_choice") == "none" or not body.get("tools"):
-            return Say(f"done a{self.asked}.")
-        prefix = f"c{turn}_{step}_"
-        return Calls([self._call(kind, prefix, n) for n, kind in enumerate(plan[step])])
-
-    def _place(self, messages: Sequence[Mapping[str, Any]]) -> tuple[int, int] | None:
-        """Turn and step that a request asks for; None for one that is about something else."""
-        last = max(n for n, message in enumerate(messages) if message["role"] == "user")
-        found = MARK.search(messages[last]["content"])
-        if found is None:
-            return None
-        calls = [call for m in messages[last:] for call in m.get("tool_calls") or ()]
-        steps = [int(match[2]) for call in calls if (match := CALL_ID.match(call["id"]))]
-        return int(found[1]), max(steps, default=-1) + 1
-
-    def _kinds(self, chance: random.Random) -> list[tuple[str, float]]:
-        count = chance.choice((1, 1, 2, 3))
-        return [(chance.choice(KINDS), chance.uniform(0.05, 0.4)) for _ in range(count)]
-
-    def _call(self, kind: tuple[str, float], prefix: str, number: int) -> Call:
-        name, seconds = kind
-        token = f"k{self.asked * 10 + number}"
-        args: dict[str, Any] = {"token": token}
-        text = f"wrote {token}"
-        if name in ("look", "long"):
-            args["chars"] = int(seconds * (8000 if name == "long" else 300))
-            text, name = looked(token, args["chars"]), "look"
-        elif name == "fail":
-            text = f"failed {token}"
-        elif name != "write":
-            args["seconds"] = round(seconds, 2)
-        if name == "slow_look":
-            text = looked(token, 0)
-        self.made[token] = Made(prefix + token, name, text)
-        return Call(name, args, prefix + token)
+# What a kill can fall in.
+PHASES = (
+    "start",  # before the run asked the model for anything
+    "model",  # while it waits for a reply
+    "router",
+    "summary",
+    "read",
+    "write",
+    "parallel",  # while one of several reads of a step runs
+    "approval",  # while something waits for a yes, and nothing else is done
+    "between",  # anywhere else
+)
+# What is to be in the conversations.
+EVERYTHING = (
+    "reads",
+    "writes",
+    "parallel calls",
+    "approvals",
+    "routes",
+    "compactions",
+    "folded turns",
+    "summaries",
+)
+# When kills are to come: in a phase, or after the start, a model call, a write, something shown.
+CARDS = ("start", "asked", "shown", "noted", "noted")
+CARDS += tuple(f"in {phase}" for phase in PHASES[1:-1])
 
 
 @dataclass(slots=True)
 class Moment:
     """When to kill: `delay` seconds after the `count`-th thing of a kind that a run does."""
 
-    kind: str  # "start", "asked" (the model), "noted" (a write), "shown" (something)
+    kind: str  # of CARDS
     count: int
     delay: float
     since: float | None = None
 
-    def is_due(self, before: tuple[float, int, int, int], now: tuple[float, int, int, int]) -> bool:
-        """`before` and `now`: seconds, model calls, writes and bytes shown."""
+    def is_due(self, before: Look, now: Look) -> bool:
+        """Whether it has come, between a look at the start of the run and one now."""
         if self.since is None:
-            lasted, asked, noted, shown = (b - a for a, b in zip(before, now, strict=True))
-            has_come = {
-                "start": lasted > 8 * self.delay,
-                "asked": asked >= self.count,
-                "noted": noted > 0,
-                "shown": shown > 60 * self.count,
-            }
-            self.since = now[0] if has_come[self.kind] else None
-        return self.since is not None and now[0] - self.since >= self.delay
+            lasted = now.seconds - before.seconds
+            if self.kind.startswith("in "):
+                is_early = self.kind == "in approval" and now.asked == before.asked
+                has_come = self.kind[3:] == now.phase and not (is_early and lasted < 8 * self.delay)
+            else:
+                has_come = {
+                    "start": lasted > 8 * self.delay,
+                    "asked": now.asked - before.asked >= self.count,
+                    "noted": now.noted > before.noted,
+                    "shown": now.shown - before.shown > 60 * self.count,
+                }[self.kind]
+            self.since = now.seconds if has_come else None
+        return self.since is not None and now.seconds - self.since >= self.delay
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What a run has done so far: seconds, model calls, bytes noted and shown, and what it does."""
+
+    seconds: float
+    asked: int
+    noted: int
+    shown: int
+    phase: str
+
+
+@dataclass
+class Told:
+    """What there was in conversations, and in what their kills fell."""
+
+    kills: Counter[str] = field(default_factory=Counter)
+    seen: Counter[str] = field(default_factory=Counter)
+
+    def __add__(self, other: Told) -> Told:
+        return Told(self.kills + other.kills, self.seen + other.seen)
+
+    def __str__(self) -> str:
+        kills = ", ".join(f"{count} in {phase}" for phase, count in self.kills.most_common())
+        seen = ", ".join(f"{count} {what}" for what, count in self.seen.most_common())
+        return f"{self.kills.total()} kills: {kills}\n{seen}"
 
 
 class Conversation:
-    """One thread in `folder`, its servers, and what is known of it: shown, allowed, refused."""
+    """One thread in `folder`, its servers, and what is known of it."""
 
     def __init__(self, folder: Path, seed: str) -> None:
         self.seed = seed
         self.chance = random.Random(seed)
         self.script = Script(seed)
-        context = self.chance.choice(CONTEXTS)
-        self.server = ScriptedServer(self.script, context_length=context, delay=0.001)
-        notes = folder / "notes.txt"
-        environment = f'env = {{ NOTE_FILE = "{notes.as_posix()}" }}'
-        tools = server_table("kit", sys.executable, ["-I", "-S", str(SERVER)], environment)
-        self.program = Program(folder, self.server.base_url, servers=tools)
-        self.notes = notes
+        self.known = Known(self.script.made, self.script.heard)
+        self.told = Told()
         self.turn = 0
-        self.kills = 0
-        self.results: set[str] = set()  # tokens of results that were shown
-        self.answers: set[str] = set()
-        self.allowed: set[str] = set()  # tokens of writes that may run
-        self.refused: set[str] = set()
-        self.always: set[str] = set()  # tools that a person allowed for the thread
-        self.again: Counter[str] = Counter()  # how often a person asked for a write once more
-        self.is_discarded = False  # some turn was, so that a read's result may be lost
+        number = int(seed.rpartition(".")[2] or 0)
+        self.is_routed = number % 2 == 0
+        context = CONTEXTS[number % len(CONTEXTS)]
+        self.server = ScriptedServer(self.script, context_length=context, delay=0.001)
+        self.notes, self.calls = folder / "notes.txt", folder / "calls.txt"
+        files = (("NOTE_FILE", self.notes), ("CALL_FILE", self.calls))
+        variables = ", ".join(f'{name} = "{path.as_posix()}"' for name, path in files)
+        arguments = ["-I", "-S", str(SERVER)]
+        tools = server_table("kit", sys.executable, arguments, f"env = {{ {variables} }}")
+        router = '[router]\nmode = "model"\n' if self.is_routed else ""
+        self.program = Program(folder, self.server.base_url, servers=router + tools)
+        self._cards: list[str] = []
+        self._calls_before = 0  # bytes of the file of calls at the start of the run
+        self._marks: dict[str, set[str]] = {}  # of the view, what was seen of each
 
     # -- runs -------------------------------------------------------------------------------------
 
@@ -179,9 +168,13 @@ class Conversation:
 
     def kill_once(self) -> None:
         """Start runs until one was killed before its end, and see what that left."""
-        while not self._run_to_kill():
-            pass
-        self.kills += 1
+        while True:
+            if not self._cards:
+                self._cards = [one for one in CARDS if self.is_routed or one != "in router"]
+                self.chance.shuffle(self._cards)
+            card = self._cards.pop()
+            if any(self._run_to_kill(card) for _ in range(2)):
+                break
         self._check_file()
 
     def go_on(self) -> None:
@@ -190,38 +183,62 @@ class Conversation:
         mode = self.chance.choice(("allow", "allow", "deny"))
         args = ["--on-approval", mode, "--output", "stream-json", "-p", self.prompt()]
         code = self._run(args, None)
-        assert code == 0, self.said(f"exit code {code} of the run that goes on")
-        assert self.script.asked > asked
-        for reason, _ in self.server.refused:
-            raise AssertionError(self.said(f"the model server refused a request: {reason}"))
-        self._check_file()
-        self._check_thread(asyncio.run(self._messages()))
+        check(code == 0, f"exit code {code} of the run that goes on")
+        check(self.script.asked > asked, "the model was not asked")
 
-    def _run_to_kill(self) -> bool:
+    def complete(self) -> None:
+        """Go on until everything was in the conversation, or for long enough."""
+        for _ in range(ENOUGH):
+            missing = self.missing()
+            if not missing:
+                return
+            if "approvals" in missing:
+                self._run(["--on-approval", "park", "-p", self.prompt()], None)
+            else:
+                prompts = [self.prompt() for _ in range(4)]
+                self._run(["--on-approval", "allow", "-q"], None, "\n".join(prompts))
+
+    def missing(self) -> list[str]:
+        """What was not in the conversation."""
+        return [
+            what
+            for what in EVERYTHING
+            if not self.told.seen[what] and (self.is_routed or what != "routes")
+        ]
+
+    def _run_to_kill(self, card: str) -> bool:
         """One run of some kind that is to be killed; False if it ended before."""
-        waiting = self._waiting()
-        if HAS_TERMINALS and self.chance.random() < 0.2:
-            return self._chat()
-        if waiting and self.chance.random() < 0.7:
-            return self._decide(waiting)
-        mode = self.chance.choice(("park", "park", "allow", "allow", "allow", "deny"))
-        output = self.chance.choice(("text", "text", "json", "stream-json"))
+        chance, moment = self.chance, self._moment(card)
+        waiting, is_chat = self._waiting(), self.chance.random() < 0.2
+        if HAS_TERMINALS and (is_chat or (card == "in approval" and chance.random() < 0.5)):
+            return self._chat(moment)
+        if waiting and card != "in summary" and chance.random() < 0.7:
+            return self._decide(waiting, moment)
+        mode = chance.choice(("park", "park", "allow", "allow", "allow", "deny"))
+        count = 1 if chance.random() < 0.7 else chance.choice((2, 3))
+        if card in ("noted", "in write", "in read", "in parallel"):
+            mode, count = "allow", 3
+        elif card == "in summary":
+            mode, count = "allow", 5
+        elif card == "in approval":
+            mode = "park"
+        output = chance.choice(("text", "text", "json", "stream-json"))
         args = ["--on-approval", mode, "--output", output]
-        if self.chance.random() < 0.3:
-            prompts = [self.prompt() for _ in range(self.chance.choice((2, 3)))]
-            return self._run(args, self._moment(), "\n".join(prompts)) is None
-        return self._run([*args, "-p", self.prompt()], self._moment()) is None
+        prompts = [self.prompt() for _ in range(count)]
+        if count > 1:
+            return self._run(args, moment, "\n".join(prompts)) is None
+        return self._run([*args, "-p", *prompts], moment) is None
 
-    def _decide(self, waiting: Sequence[Mapping[str, Any]]) -> bool:
+    def _decide(self, waiting: Sequence[Mapping[str, Any]], moment: Moment) -> bool:
         """`agent approvals approve` or `deny` of what waits; whether it was killed."""
         verb = self.chance.choice(("approve", "approve", "deny"))
         for call in waiting:
             if verb == "approve":
-                self.permit(call["args"]["token"], call["why"] == "unknown_outcome")
+                self.known.permit(call["args"]["token"], call["why"] == "unknown_outcome")
             elif call["why"] == "write":
-                self.refused.add(call["args"]["token"])
+                self.known.refused.add(call["args"]["token"])
         args = ["approvals", verb, str(waiting[0]["id"])]
-        return self._run(args, self._moment(), thread=False) is None
+        return self._run(args, moment, thread=False) is None
 
     def _run(
         self,
@@ -232,11 +249,12 @@ class Conversation:
         thread: bool = True,
     ) -> int | None:
         """One run without a terminal: its exit code, None if it was killed at the `moment`."""
+        known = self.known
         if "allow" in args:
-            self.refused -= {call["args"]["token"] for call in self._waiting()}
+            known.refused -= {call["args"]["token"] for call in self._waiting()}
         if "deny" in args and thread:
             waits = [call for call in self._waiting() if call["why"] == "write"]
-            self.refused |= {call["args"]["token"] for call in waits}
+            known.refused |= {call["args"]["token"] for call in waits}
         given, out, err = (self.program.folder / name for name in ("in", "out", "err"))
         given.write_text(stdin, encoding="utf-8")
         options = ["--thread", THREAD] if thread else []
@@ -246,20 +264,14 @@ class Conversation:
             )
             code = self._wait(process, moment, lambda: out.stat().st_size + err.stat().st_size)
         if "allow" in args:
-            self.allowed |= set(self.script.made)
+            known.allowed |= set(self.script.made)
         for path in (out, err):
             text = path.read_text("utf-8", "replace")
-            self._note_shown(text.rpartition("\n")[0])  # whole lines
-        self._check_writes()
+            known.note_shown(text.rpartition("\n")[0])  # whole lines
+        self._after_run(code)
         return code
 
-    def permit(self, token: str, is_again: bool) -> None:
-        """A person said yes to a write; `is_again`: to one that may have run."""
-        self.allowed.add(token)
-        self.refused.discard(token)
-        self.again[token] += is_again
-
-    def _chat(self) -> bool:
+    def _chat(self, moment: Moment) -> bool:
         """A chat in a terminal, with a person who answers what is asked."""
         from tests.chat_kit import AGENT
         from tests.pty_driver import PtyProgram
@@ -270,25 +282,23 @@ class Conversation:
         with PtyProgram(argv, environment, 100, 50, self.program.work) as program:
             code = self._wait(
                 program.process,
-                self._moment(),
+                moment,
                 lambda: len(program.raw),
                 lambda: person.look(program),
             )
             program.wait()
             text = program.unwrapped
         results = [line for line in text.splitlines() if line.startswith("←")]
-        self._note_shown("\n".join([*results, *re.findall(r"done a\d+\.\n>", text)]))
-        self._check_writes()
+        self.known.note_shown("\n".join([*results, *re.findall(r"done a\d+\.\n>", text)]))
+        self._after_run(code)
         return code is None
 
     # -- the kill ---------------------------------------------------------------------------------
 
-    def _moment(self) -> Moment:
+    def _moment(self, card: str) -> Moment:
         """When the next run is to be killed."""
-        chance = self.chance
-        kind = chance.choice(("start", "asked", "asked", "shown", "shown", *["noted"] * 4))
-        longest = 0.1 if kind == "noted" else 0.25  # within a slow write
-        return Moment(kind, chance.choice((1, 1, 2, 3)), chance.uniform(0, longest))
+        longest = 0.1 if card.startswith(("in ", "noted")) else 0.25  # within a slow write
+        return Moment(card, self.chance.choice((1, 1, 2, 3)), self.chance.uniform(0, longest))
 
     def _wait(
         self,
@@ -298,37 +308,63 @@ class Conversation:
         tick: Callable[[], None] = lambda: None,
     ) -> int | None:
         """The exit code, None if the process was killed. `written`: bytes that it has shown."""
-        started = time.monotonic()
+        started, asked = time.monotonic(), self.script.asked
+        self.script.forget_busy()
+        self._calls_before = _size(self.calls)
 
-        def counts() -> tuple[float, int, int, int]:
-            lasted = time.monotonic() - started
-            return lasted, self.script.asked, len(self._noted()), written()
+        def look() -> Look:
+            seconds = time.monotonic() - started
+            phase = self._phase(seconds, self.script.asked > asked, moment)
+            return Look(seconds, self.script.asked, _size(self.notes), written(), phase)
 
-        before = counts()
+        before = look()
         while process.poll() is None:
-            assert time.monotonic() - started < PATIENCE, self.said("a run does not end")
+            check(time.monotonic() - started < PATIENCE, "a run does not end")
             tick()
-            if moment is not None and moment.is_due(before, counts()):
+            if moment is not None and moment.is_due(before, now := look()):
                 children = _children(process.pid)
                 process.kill()
                 process.wait()
                 self._check_gone(children)
+                idle = now.phase in ("start", "between") and now.shown > before.shown
+                self.told.kills["approval" if idle and self._waiting() else now.phase] += 1
                 return None
             time.sleep(0.004)
-        assert process.returncode in (0, 3), self.said(f"exit code {process.returncode}")
+        check(process.returncode in (0, 3), f"exit code {process.returncode}")
         return process.returncode
+
+    def _phase(self, seconds: float, has_asked: bool, moment: Moment | None) -> str:
+        """What the run does now."""
+        if busy := self.script.busy:
+            return busy
+        made, started, running = self.script.made, set[str](), set[str]()
+        for line in self._called():
+            (running.add if line[0] == "+" else running.discard)(line[1:])
+            started.add(line[1:])
+        if any(made[token].tool in WRITES for token in running):
+            return "write"
+        if running:
+            steps = {made[token].step for token in running}
+            reads = [one for one in started if made[one].tool not in WRITES]
+            return "parallel" if sum(made[one].step in steps for one in reads) > 1 else "read"
+        is_asked = moment is not None and moment.kind == "in approval" and self._waiting()
+        return "approval" if is_asked else "between" if has_asked else "start"
+
+    def _called(self) -> list[str]:
+        """The lines that the calls of this run have left."""
+        if _size(self.calls) <= self._calls_before:
+            return []
+        with self.calls.open(encoding="utf-8") as file:
+            file.seek(self._calls_before)
+            return [line.strip() for line in file if line.endswith("\n")]
 
     def _check_gone(self, children: Sequence[int]) -> None:
         end = time.monotonic() + PATIENCE
         while any(map(is_alive, children)):
-            assert time.monotonic() < end, self.said("a server outlives the program")
+            check(time.monotonic() < end, "a server outlives the program")
             time.sleep(0.02)
 
     # -- what is known ----------------------------------------------------------------------------
-
-    def _note_shown(self, text: str) -> None:
-        self.results |= set(SHOWN_RESULT.findall(text))
-        self.answers |= set(SHOWN_ANSWER.findall(text))
 
     def _noted(self) -> list[str]:
         return self.notes.read_text("utf-8").split() if self.notes.exists() else []
@@ -340,7 +376,8 @@ class Conversation:
 
     def said(self, text: str) -> str:
         """What is wrong, and how to see it again."""
-        again = f"python tests/kill_harness.py --seed {self.seed} --kills {self.kills + 1}"
+        kills = self.told.kills.total()
+        again = f"python tests/kill_harness.py --seed {self.seed} --kills {kills + 1}"
         err = self.program.folder / "err"
         last = err.read_text("utf-8", "replace")[-2000:] if err.exists() else ""
         return f"{text} (turn {self.turn}; again: {again})\n{last}"
@@ -352,73 +389,94 @@ class Conversation:
             return
         with contextlib.closing(sqlite3.connect(self.program.db)) as conn:
             (found,) = conn.execute("PRAGMA integrity_check").fetchone()
-        assert found == "ok", self.said(found)
+        check(found == "ok", found)
 
-    def _check_writes(self) -> None:
-        """Each write at most once, and none that nobody allowed."""
-        for token, count in Counter(self._noted()).items():
-            assert count <= 1 + self.again[token], self.said(f"{token} was written {count} times")
-            tool = self.script.made[token].tool
-            is_allowed = token in self.allowed or tool in self.always
-            assert is_allowed, self.said(f"{token} was written unasked")
-            assert token not in self.refused, self.said(f"{token} was written after a no")
+    def _after_run(self, code: int | None) -> None:
+        """The checks that hold after any run; those on the thread where its turns have ended."""
+        self.known.check_writes(self._noted())
+        for reason, _ in self.server.refused:
+            raise Wrong(f"the model server refused a request: {reason}")
+        waiting = self._waiting()
+        self.told.seen["approvals"] += len(waiting)
+        self._count()
+        if code is not None and not waiting:
+            self._check_file()
+            values = asyncio.run(self._values())
+            self.known.check_thread(values.get("messages", []), self._noted())
+            self._count_marks(values)
 
-    async def _messages(self) -> list[AnyMessage]:
-        model, db = ScriptedModel([]), self.program.db
-        async with open_session(db, model, [], thread=THREAD) as session:
-            assert not await session.is_unfinished(), self.said("the turn did not end")
-            return await session.messages()
+    async def _values(self) -> dict[str, Any]:
+        db = self.program.db
+        async with open_session(db, ScriptedModel([]), [], thread=THREAD) as session:
+            check(not await session.is_unfinished(), "the turn did not end")
+            return await session.values()
 
-    def _check_thread(self, messages: list[AnyMessage]) -> None:
-        made, said = self.script.made, self.said
-        ids = Counter(m.id for m in messages)
-        assert set(ids.values()) <= {1}, said(f"a message is there twice: {ids.most_common(1)}")
-        assert open_calls(messages)[1] == [], said("a call is open")
-        prompts = Counter(m.content for m in messages if isinstance(m, HumanMessage))
-        assert set(prompts.values()) <= {1}, said(f"twice: {prompts.most_common(1)}")
-        answers = Counter(m.content for m in messages if isinstance(m, AIMessage))
-        for answer in self.answers:
-            assert answers[f"done {answer}."] == 1, said(f"the answer {answer} is lost or doubled")
-        found = [m for m in messages if isinstance(m, ToolMessage)]
-        results = {m.tool_call_id: m for m in found}
-        assert len(results) == len(found), said("a call has two results")
-        for token in self.results:
-            result = results.get(made[token].id)
-            assert result is not None, said(f"the result of {token} was shown and is lost")
-            is_whole = made[token].text in str(result.content)
-            is_lost = self.is_discarded and made[token].tool not in WRITES
-            assert is_whole or is_lost, said(f"the result of {token} is another: {result.content}")
-        noted = set(self._noted())
-        for token, call in made.items():
-            outcome = getattr(results.get(call.id), "additional_kwargs", {}).get("outcome")
-            if call.tool in WRITES and outcome == "success":
-                assert token in noted, said(f"{token} is said to be written and is not")
-            if outcome == "denied":
-                assert token not in noted, said(f"{token} was written and is said to be denied")
+    def _count(self) -> None:
+        """Count what the calls of this run were, and what there was in all."""
+        seen, made = self.told.seen, self.script.made
+        running: set[str] = set()
+        for line in self._called():
+            token, is_read = line[1:], made[line[1:]].tool not in WRITES
+            if line[0] == "-":
+                running.discard(token)
+                continue
+            seen["reads" if is_read else "writes"] += 1
+            if is_read:
+                seen["parallel calls"] += len(running) > 0
+                running.add(token)
+        known = self.known
+        totals = {
+            "prompts": self.turn,
+            "model calls": self.script.asked,
+            "routes": self.script.asked_for["router"],
+            "requests for a summary": self.script.asked_for["summary"],
+            "results shown": len(known.results),
+            "answers shown": len(known.answers),
+        }
+        seen.update({what: count - seen[what] for what, count in totals.items()})
+
+    def _count_marks(self, values: Mapping[str, Any]) -> None:
+        """Count the steps that have made the view shorter, as far as they were seen."""
+        summary = str(values.get("summary", ""))
+        stubs = f"{values.get('compacted_upto', '')} {values.get('stubbed_upto', '')}"
+        now = {
+            "compactions": stubs.strip(),
+            "folded turns": values.get("summary_upto", ""),
+            "summaries": summary if summary.startswith(SUMMARY) else "",
+        }
+        for what, mark in now.items():
+            marks = self._marks.setdefault(what, set())
+            marks |= {mark} - {""}
+            self.told.seen[what] = len(marks)
 
 
 @dataclass(slots=True)
 class Person:
-    """Types at a chat: `prompts` prompts, and an answer to each question."""
+    """Types at a chat: `prompts` prompts, and an answer to each question, after some thought."""
 
     conversation: Conversation
     prompts: int
     seen: int = -1
+    answers_at: float = 0.0
 
     def look(self, program: Any) -> None:
         """Answer what stands at the end of the screen, once."""
-        if len(program.raw) == self.seen:
-            return
-        self.seen = len(program.raw)
+        now = time.monotonic()
+        if len(program.raw) != self.seen:
+            self.seen = len(program.raw)
+            self.answers_at = now + self.conversation.chance.uniform(0.02, 0.2)
+        elif self.answers_at and now >= self.answers_at:
+            self.answers_at = 0.0
+            self._act(program)
+
+    def _act(self, program: Any) -> None:
         text = program.unwrapped
         conversation, chance = self.conversation, self.conversation.chance
         last = text.splitlines()[-1] if text else ""
         if last.startswith("Go on with it?") and last.endswith(GO_ON[-10:]):
-            if chance.random() < 0.3:
-                conversation.is_discarded = True
-                program.send("d\r")
-            else:
-                program.send("\r")
+            is_discarded = chance.random() < 0.4
+            conversation.told.seen["discarded turns"] += is_discarded
+            program.send("d\r" if is_discarded else "\r")
         elif last.endswith(APPROVAL):
             self._answer(program, text, last.startswith(AGAIN))
         elif re.match(r"> *(go on with number .*)?$", last) and "Loaded" in text:
@@ -434,13 +492,21 @@ class Person:
         conversation, chance = self.conversation, self.conversation.chance
         token = re.findall(r'token: "(k\d+)"', text)[-1]
         answer = chance.choice(("y", "y", "n", "n not now", "a"))
+        conversation.told.seen["approvals"] += 1
         if answer in ("y", "a"):
-            conversation.permit(token, is_again)
+            conversation.known.permit(token, is_again)
             if answer == "a":
-                conversation.always.add(conversation.script.made[token].tool)
+                conversation.known.always.add(conversation.script.made[token].tool)
         elif not is_again:
-            conversation.refused.add(token)
+            conversation.known.refused.add(token)
         program.send(f"{answer}\r")
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def _children(pid: int) -> list[int]:
@@ -454,45 +520,54 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def talk(folder: Path, seed: str, kills: int) -> Conversation:
-    """A conversation that is killed so often; raises AssertionError at the first thing wrong."""
+def talk(folder: Path, seed: str, kills: int, often: float = 0.5) -> Conversation:
+    """A conversation that is killed so often, and goes on until everything was in it.
+
+    After a kill it goes on with the probability `often`; else the next kill comes at once. Raises
+    `Wrong` at the first thing wrong.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
     conversation = Conversation(folder, seed)
     with conversation.server:
-        while conversation.kills < kills:
-            conversation.kill_once()
-            if conversation.chance.random() < 0.75:
-                conversation.go_on()
-        conversation.go_on()
+        try:
+            while conversation.told.kills.total() < kills:
+                conversation.kill_once()
+                if conversation.chance.random() < often:
+                    conversation.go_on()
+            conversation.go_on()
+            conversation.complete()
+        except Wrong as exc:
+            raise Wrong(conversation.said(str(exc))) from exc
     return conversation
 
 
-def harness(folder: Path, seed: str, kills: int, length: int = 10) -> str:
-    """`kills` in conversations of `length` kills, two at a time; what there was, in one line."""
+def harness(folder: Path, seed: str, kills: int, length: int = 10, often: float = 0.5) -> Told:
+    """`kills` in conversations of `length` kills, two at a time; what there was in all.
+
+    Raises `Wrong` where something was not in a conversation at all.
+    """
     seeds = [f"{seed}.{n}" for n in range(-(-kills // length))]
     print(f"seeds: {' '.join(seeds)}", flush=True)
     with ThreadPoolExecutor(2) as pool:
-        each = [pool.submit(talk, folder / one, one, min(length, kills)) for one in seeds]
+        each = [pool.submit(talk, folder / one, one, min(length, kills), often) for one in seeds]
         talked = [one.result() for one in each]
-    return (
-        f"{sum(t.kills for t in talked)} kills, {sum(t.turn for t in talked)} prompts,"
-        f" {sum(t.script.asked for t in talked)} model calls,"
-        f" {sum(len(t._noted()) for t in talked)} writes, {sum(len(t.results) for t in talked)}"
-        f" results and {sum(len(t.answers) for t in talked)} answers shown"
-    )
+    for one in talked:
+        check(not one.missing(), f"{one.seed}: there were no {' and no '.join(one.missing())}")
+    return sum((one.told for one in talked), Told())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", default=os.urandom(3).hex())
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--length", type=int, default=10, help="kills of a conversation")
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
         if "." in args.seed:
-            (Path(folder) / "one").mkdir()
-            talked = talk(Path(folder) / "one", args.seed, args.kills)
-            print(f"{talked.kills} kills, {talked.turn} prompts")
+            print(talk(folder / "one", args.seed, args.kills).told)
         else:
-            print(harness(Path(folder), args.seed, args.kills))
+            print(harness(folder, args.seed, args.kills, args.length))
 
 
 if __name__ == "__main__":

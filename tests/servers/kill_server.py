@@ -1,7 +1,8 @@
 """An MCP server whose every call has a token of its own; a write appends it to NOTE_FILE.
 
 Run as a script, with the machinery of the shipped echo server and tools of its own. `write` and
-`slow_write` are writes, `look`, `slow_look` and `fail` are reads.
+`slow_write` are writes, `look`, `slow_look` and `fail` are reads. Each call leaves a line in
+CALL_FILE when it begins, "+" and its token, and one when it ends, "-" and its token.
 """
 
 from __future__ import annotations
@@ -36,9 +37,24 @@ def _fail(args: Args) -> str:
     raise ValueError(f"failed {args['token']}")
 
 
+def _append(variable: str, line: str) -> None:
+    with Path(os.environ[variable]).open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+def _logged(run: Callable[[Args], str]) -> Callable[[Args], str]:
+    def logged(args: Args) -> str:
+        _append("CALL_FILE", f"+{args['token']}")
+        try:
+            return run(args)
+        finally:
+            _append("CALL_FILE", f"-{args['token']}")
+
+    return logged
+
+
 def _write(args: Args) -> str:
-    with Path(os.environ["NOTE_FILE"]).open("a", encoding="utf-8") as file:
-        file.write(args["token"] + "\n")
+    _append("NOTE_FILE", args["token"])
     return f"wrote {args['token']}"
 
 
@@ -75,7 +91,7 @@ def main() -> None:
     echo = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(echo)
     echo.TOOLS.clear()
-    echo.TOOLS.update(TOOLS)
+    echo.TOOLS.update({name: (tool, _logged(run)) for name, (tool, run) in TOOLS.items()})
     echo.main()
 
 
