@@ -31,16 +31,40 @@ def messages_channel() -> Any:
     except ImportError:
         return add_messages
 
+    ids = _Ids()
+
     def join(messages: list[Any], updates: Sequence[Any]) -> list[Any]:
         """LangGraph's reducer, without its index of all ids where messages are only appended."""
-        joined = appended(messages, updates)
+        joined = appended(messages, updates, ids)
         return _messages_delta_reducer(messages, list(updates)) if joined is None else joined
 
     reducer: Any = join
     return DeltaChannel(reducer, snapshot_frequency=NEVER)
 
 
-def appended(messages: Sequence[Any], updates: Sequence[Any]) -> list[Any] | None:
+class _Ids:
+    """The ids of the list that was joined last: a turn joins the same one a dozen times.
+
+    To ask each of 4,000 messages for its id takes 0.3 ms, to see that they are the same ones 0.02.
+    """
+
+    def __init__(self) -> None:
+        self._messages: list[Any] = []
+        self._ids: set[str] = set()
+
+    def of(self, messages: Sequence[Any]) -> set[str]:
+        """The ids of `messages`."""
+        known = len(self._messages)
+        if known > len(messages) or self._messages != messages[:known]:  # by identity, if the same
+            self._messages, self._ids, known = [], set(), 0
+        self._messages += messages[known:]
+        self._ids.update(map(_id, messages[known:]))
+        return self._ids
+
+
+def appended(
+    messages: Sequence[Any], updates: Sequence[Any], known: _Ids | None = None
+) -> list[Any] | None:
     """`messages` and behind them those of `updates`; None where an update does anything else."""
     new: list[Any] = []
     for update in updates:
@@ -57,6 +81,6 @@ def appended(messages: Sequence[Any], updates: Sequence[Any]) -> list[Any] | Non
         ids.add(message.id)
     if messages and not isinstance(messages[0], BaseMessage):
         return None  # as another program stored it
-    if len(ids) != len(new) or not ids.isdisjoint(map(_id, messages)):
+    if len(ids) != len(new) or not ids.isdisjoint((known or _Ids()).of(messages)):
         return None
     return [*messages, *new]

@@ -48,7 +48,7 @@ HAS_TERMINALS = sys.platform != "win32"
 SERVER = Path(__file__).with_name("servers") / "kill_server.py"
 THREAD = "t"
 CONTEXTS = (2048, 2048, 3072, 4096)  # tokens, by turns: some turns with long results fill them
-PATIENCE = 60.0  # seconds; a run that takes longer hangs
+PATIENCE = 600.0  # seconds; a run that takes longer hangs, also on a busy machine
 ENOUGH = 12  # runs that a conversation may go on after its kills, to have had everything
 APPROVAL, AGAIN = "n REASON:", "Run it again?"
 GO_ON = "Go on with it? Enter goes on · d discards it:"
@@ -319,7 +319,9 @@ class Conversation:
 
         before = look()
         while process.poll() is None:
-            check(time.monotonic() - started < PATIENCE, "a run does not end")
+            if time.monotonic() - started > PATIENCE:
+                process.kill()
+                raise Wrong("a run does not end")
             tick()
             if moment is not None and moment.is_due(before, now := look()):
                 children = _children(process.pid)
@@ -520,7 +522,7 @@ def _children(pid: int) -> list[int]:
     return found
 
 
-def talk(folder: Path, seed: str, kills: int, often: float = 0.5) -> Conversation:
+def talk(folder: Path, seed: str, kills: int, often: float = 0.2) -> Conversation:
     """A conversation that is killed so often, and goes on until everything was in it.
 
     After a kill it goes on with the probability `often`; else the next kill comes at once. Raises
@@ -541,19 +543,24 @@ def talk(folder: Path, seed: str, kills: int, often: float = 0.5) -> Conversatio
     return conversation
 
 
-def harness(folder: Path, seed: str, kills: int, length: int = 10, often: float = 0.5) -> Told:
+def harness(folder: Path, seed: str, kills: int, length: int = 10, often: float = 0.2) -> Told:
     """`kills` in conversations of `length` kills, two at a time; what there was in all.
 
     Raises `Wrong` where something was not in a conversation at all.
     """
     seeds = [f"{seed}.{n}" for n in range(-(-kills // length))]
     print(f"seeds: {' '.join(seeds)}", flush=True)
+
+    def one(name: str) -> Told:
+        talked = talk(folder / name, name, min(length, kills), often)
+        print(f"{name}: {talked.told}", flush=True)
+        missing = talked.missing()
+        check(not missing, f"{name}: there were no {' and no '.join(missing)}")
+        return talked.told
+
     with ThreadPoolExecutor(2) as pool:
-        each = [pool.submit(talk, folder / one, one, min(length, kills), often) for one in seeds]
-        talked = [one.result() for one in each]
-    for one in talked:
-        check(not one.missing(), f"{one.seed}: there were no {' and no '.join(one.missing())}")
-    return sum((one.told for one in talked), Told())
+        each = [pool.submit(one, name) for name in seeds]
+    return sum((told.result() for told in each), Told())
 
 
 def main() -> None:

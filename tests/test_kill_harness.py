@@ -22,7 +22,7 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
 
     A failure names its seed.
     """
-    print(harness(tmp_path, os.urandom(3).hex(), 20, often=0.1))
+    print(harness(tmp_path, os.urandom(3).hex(), 20))
 
 
 @pytest.mark.slow

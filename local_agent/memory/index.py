@@ -18,7 +18,7 @@ from local_agent.memory.connection import has_fts5
 from local_agent.memory.crypt import plain_of
 from local_agent.memory.entries import tables_of
 from local_agent.memory.tables import WORDS
-from local_agent.memory.texts import Reader, Text, mark_of, plain, unpacked
+from local_agent.memory.texts import Reader, Text, marks_of, plain, unpacked
 from local_agent.memory.words import Phrase, expression, indexed, rank, spans, words_of
 
 EQUAL = 1  # decimals of a rank that count: of texts that fit alike the newest comes first
@@ -82,7 +82,8 @@ def sync(conn: sqlite3.Connection, thread: str, messages: Messages) -> None:
     """
     row = conn.execute(_STATE, (thread,)).fetchone()
     owner, count, turns, calls, mark, head = row or (None, 0, 0, 0, "", "")
-    if owner is not None and count <= len(messages) and mark_of(messages[:count]) == mark:
+    known, whole = marks_of(messages, count, len(messages))
+    if owner is not None and count <= len(messages) and known == mark:
         reader = Reader(turns, calls)
         new = reader.read(messages[count:])
     else:
@@ -95,7 +96,7 @@ def sync(conn: sqlite3.Connection, thread: str, messages: Messages) -> None:
         "messages": len(messages),
         "turns": reader.turns,
         "calls": reader.calls,
-        "mark": mark_of(messages),
+        "mark": whole,
     }
     (owner,) = conn.execute(_KEEP, values).fetchone()
     _add(conn, owner, new, _times(conn, thread, head, new))

@@ -55,29 +55,30 @@ def plain(message: Any) -> Mapping[str, Any]:
     return {name: getattr(message, name, None) for name in names}
 
 
-def mark_of(messages: Sequence[Any]) -> str:
-    """Tells the messages, to see whether more were only added since.
+def marks_of(messages: Sequence[Any], *counts: int) -> list[str]:
+    """Tells so many of the first messages, for each count: whether more were only added since.
 
     By their ids and lengths, and the last ones by their texts: a correction cuts off what came
     behind it, so nothing further back is replaced in its place. This takes 1 ms for 4,000 messages
     where a digest of all texts takes 10.
     """
-    ids, lengths = [], array("Q")
-    content: Any = ""
-    last: list[Any] = []
-    full = max(0, len(messages) - IN_FULL)
-    for at, message in enumerate(messages):
-        try:
-            name, content = message.id, message.content
-        except AttributeError:  # its fields alone; to ask each takes most of the time
-            name, content = message.get("id"), message.get("content") or ""
-        ids.append(name or "")
-        lengths.append(len(content))
-        if at >= full:
-            last.append(content)
-    mark = hashlib.blake2b(lengths.tobytes(), digest_size=12)
-    mark.update(repr((ids, last)).encode("utf-8", "surrogatepass"))
-    return mark.hexdigest()
+    ids, contents = _ids_and_contents(messages)
+    lengths = array("Q", map(len, contents))
+    marks = []
+    for count in counts:
+        mark = hashlib.blake2b(lengths[:count].tobytes(), digest_size=12)
+        last = repr(contents[max(0, count - IN_FULL) : count])
+        mark.update("\0".join((*ids[:count], last)).encode("utf-8", "surrogatepass"))
+        marks.append(mark.hexdigest())
+    return marks
+
+
+def _ids_and_contents(messages: Sequence[Any]) -> tuple[list[str], list[Any]]:
+    try:
+        return [m.id or "" for m in messages], [m.content for m in messages]
+    except AttributeError:  # some are the fields alone
+        fields = [plain(m) for m in messages]
+        return [str(m.get("id") or "") for m in fields], [m.get("content") or "" for m in fields]
 
 
 @dataclass(slots=True)
