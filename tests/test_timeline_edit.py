@@ -32,6 +32,24 @@ def tools() -> tuple[ScriptedTool, ScriptedTool]:
     return ScriptedTool("look"), ScriptedTool("wipe", read_only=False)
 
 
+async def test_a_read_behind_a_correction_runs_again_while_its_turn_waits(tmp_path: Path) -> None:
+    """What it gave before is in the journal until the turn ends, and is not taken for it."""
+    path, (look, wipe) = tmp_path / "m.db", tools()
+    calls = call(("look", {"n": 1}), ("wipe", {"n": 1}), ("look", {"n": 2}))
+    waits = call(("wipe", {"n": 2}))
+    async with open_line(path, [calls, waits], [look, wipe]) as (session, timeline, _):
+        asked = await send(session, "go")
+        assert isinstance(asked, ApprovalRequested)
+        yes = {one.call_id: Decision(True) for one in asked.calls}
+        assert isinstance((await collect(session.resume(asked.id, yes)))[-1], ApprovalRequested)
+        assert look.ran == [{"n": 1}, {"n": 2}]
+        await edit_result(timeline, "r1", "it is 42")
+    async with open_line(path, [say("right")], [look, wipe]) as (session, _, _):
+        last = await answer(session, (await collect(session.proceed()))[-1])
+        assert last.answer == "right"
+    assert look.ran == [{"n": 1}, {"n": 2}, {"n": 2}]
+
+
 async def test_a_result_is_corrected(tmp_path: Path) -> None:
     """The same message with the new text; only what follows runs; later turns are a branch."""
     path, (look, wipe) = tmp_path / "m.db", tools()
