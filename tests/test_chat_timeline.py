@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -166,6 +167,58 @@ def test_corrected_and_looked_into(tmp_path: Path, scripted: Scripted) -> None:
         assert "Traceback" not in program.text
         leave(program)
     assert last(model)[-3:] == ["42", "It is 42.", "and now"]
+    assert model.refused == []
+
+
+PADDING = "and some more words " * 15
+
+
+def counted(body: Mapping[str, Any]) -> Say:
+    """An answer to turn N, or notes where the last message is not one of the person."""
+    asked = str(body["messages"][-1]["content"])
+    found = re.search(r"(?:turn (\d+)|go on)$", asked)
+    if found is None:
+        return Say("The person counts turns; the word of the day is heron.")
+    return Say(f"answer {found[1] or 'at last'}: {PADDING}".strip())
+
+
+def test_turned_back_to_before_a_summary(tmp_path: Path, scripted: Scripted) -> None:
+    """K09: 30 turns, of which some are summarised on the way; all of them can be read and found.
+
+    Turned back to before the third, also after a restart, the model gets the first two whole, and
+    no summary; what was left is brought back with its summary.
+    """
+    model = scripted(counted, context_length=2048)
+    chats = Chats(tmp_path, model, servers="")
+    with chats.ready(rows=50) as program:
+        for n in range(1, 31):
+            typed(program, f"turn {n}", f"answer {n}:")
+        assert re.search(r"The \d+ oldest turns\s+are now summarised", program.text)
+        seen = "\n".join(last(model))
+        assert "heron" in seen
+        assert "answer 3:" not in seen
+        typed(program, "/rewind", "/rewind N goes to before turn N.")
+        listed = re.findall(r"^ +(\d+)  .* [+-]\d{4}  turn (\d+)$", program.text, re.MULTILINE)
+        assert listed == [(str(n), str(n)) for n in range(30, 0, -1)]
+        typed(program, "/export all.md", "Written to all.md.")
+        typed(program, '/search "answer 3"', "turn 3")
+        leave(program)
+    written = (tmp_path / "all.md").read_text("utf-8")
+    whole = [f"answer {n}: {PADDING}".strip() for n in range(1, 31)]
+    assert [written.count(answer) for answer in whole] == [1] * 30
+    with chats.ready() as program:
+        assert "resumed 60 saved messages" in program.unwrapped
+        typed(program, "/rewind 3", "Thread 'default' has 2 turns now.")
+        assert line(program) == "> turn 3"
+        (branch,) = re.findall(r"is kept: /rewind\s+--branch\s+(\w+)", program.text)
+        leave_draft(program)
+    with chats.ready() as program:
+        typed(program, "go on", "answer at last")
+        assert last(model) == ["turn 1", whole[0], "turn 2", whole[1], "go on"]
+        typed(program, f"/rewind --branch {branch}", "Thread 'default' has 30 turns now.")
+        typed(program, "go on", "answer at last")
+        assert "heron" in "\n".join(last(model))
+        leave(program)
     assert model.refused == []
 
 
