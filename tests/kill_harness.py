@@ -156,6 +156,7 @@ class Conversation:
         tools = server_table("kit", sys.executable, arguments, f"env = {{ {variables} }}")
         router = '[router]\nmode = "model"\n' if self.is_routed else ""
         self.program = Program(folder, self.server.base_url, servers=router + tools)
+        self.codes = {0, 3}  # with which a run may end
         self._cards: list[str] = []
         self._calls_before = 0  # bytes of the file of calls at the start of the run
         self._marks: dict[str, set[str]] = {}  # of the view, what was seen of each
@@ -324,16 +325,22 @@ class Conversation:
                 raise Wrong("a run does not end")
             tick()
             if moment is not None and moment.is_due(before, now := look()):
-                children = _children(process.pid)
-                process.kill()
-                process.wait()
-                self._check_gone(children)
                 idle = now.phase in ("start", "between") and now.shown > before.shown
                 self.told.kills["approval" if idle and self._waiting() else now.phase] += 1
-                return None
+                if self.strike(process):
+                    return None
+                moment = None
             time.sleep(0.004)
-        check(process.returncode in (0, 3), f"exit code {process.returncode}")
+        check(process.returncode in self.codes, f"exit code {process.returncode}")
         return process.returncode
+
+    def strike(self, process: subprocess.Popen[bytes]) -> bool:
+        """What is done to the program at the moment; whether that has ended it."""
+        children = _children(process.pid)
+        process.kill()
+        process.wait()
+        self._check_gone(children)
+        return True
 
     def _phase(self, seconds: float, has_asked: bool, moment: Moment | None) -> str:
         """What the run does now."""
@@ -401,7 +408,7 @@ class Conversation:
         waiting = self._waiting()
         self.told.seen["approvals"] += len(waiting)
         self._count()
-        if code is not None and not waiting:
+        if code in (0, 3) and not waiting:
             self._check_file()
             values = asyncio.run(self._values())
             self.known.check_thread(values.get("messages", []), self._noted())
