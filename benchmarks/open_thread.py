@@ -133,10 +133,14 @@ def main() -> int:
                 rounds.append(one_round(folder / f"{turns}.db", config))
     ratios = {}
     for part in found[SHORT][0]:
-        short, long = (median(one[part] for one in rounds) for rounds in found.values())
-        ratios[part] = long / short
-        print(f"{part:<8} {short:7.1f} ms  {long:7.1f} ms  {long / short:6.2f}")
+        few, many = (median(one[part] for one in rounds) for rounds in found.values())
+        ratios[part] = many / few
+        print(f"{part:<8} {few:7.1f} ms  {many:7.1f} ms  {many / few:6.2f}")
+    pairs = zip(*found.values(), strict=True)
+    each = sorted(long["inside"] / short["inside"] for short, long in pairs)
+    spread = f"{each[0]:.2f} to {each[-1]:.2f} in {len(each)} rounds"
     print(f"inside, {args.turns} turns against {SHORT}: {ratios['inside']:.2f}  (limit {LIMIT})")
+    print(f"the same, round by round: {spread}")
     return 0 if ratios["inside"] <= LIMIT else 1
 
 

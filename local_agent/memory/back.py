@@ -20,6 +20,15 @@ _BACK = """
     WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id <= ?
     ORDER BY checkpoint_id DESC
 """
+_IDS = """
+    SELECT checkpoint_id FROM checkpoints
+    WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id <= ?
+    ORDER BY checkpoint_id DESC LIMIT ?
+"""
+_STORED = """
+    SELECT type, checkpoint FROM checkpoints
+    WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id = ?
+"""
 _WRITES = """
     SELECT checkpoint_id, task_id, type, value, {path}, idx FROM writes
     WHERE thread_id = ? AND checkpoint_ns = ? AND checkpoint_id BETWEEN ? AND ? AND channel = ?
@@ -106,6 +115,29 @@ def way_back(
             return way
         wanted = parent
     return None
+
+
+def straight_back(
+    conn: sqlite3.Connection, place: Place, head: str, steps: int, loads: Loads
+) -> Way | None:
+    """The way back over the `steps` checkpoints before `head`, as if there were no other course.
+
+    A twentieth of the work: their ids stand in the index, and no other of their rows is read than
+    the first and the last. It is for the caller to see, by a sum, that this is the way. None where
+    there are not so many. Raises Unreadable.
+    """
+    ids = [at for (at,) in conn.execute(_IDS, (*place[:2], head, steps + 1))]
+    if steps < 1 or len(ids) <= steps or ids[0] != head:
+        return None
+    way = Way(head, ids[1:])
+    for at in (head, ids[-1]):
+        kind, blob = conn.execute(_STORED, (*place[:2], at)).fetchone()
+        if not isinstance(kind, str) or not isinstance(blob, bytes):
+            raise Unreadable("a checkpoint of it is damaged")
+        way.marks[at] = crc32(blob, crc32(kind.encode()))
+        if at != head:
+            way.seed = _value(loads, (kind, blob), place[2])
+    return way
 
 
 def _rows_back(

@@ -7,8 +7,10 @@ the thread's rows, and what was read is kept: later calls add what came since.
 
 from __future__ import annotations
 
+import gc
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,8 +22,18 @@ from langgraph.checkpoint.base import DeltaChannelHistory, PendingWrite
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
-from local_agent.memory.back import NO_SEED, Loads, Place, Row, Way, updates_on, way_back
+from local_agent.memory.back import (
+    NO_SEED,
+    Loads,
+    Place,
+    Row,
+    Way,
+    straight_back,
+    updates_on,
+    way_back,
+)
 from local_agent.memory.connection import Statements
+from local_agent.memory.faults import Unreadable
 from local_agent.memory.sums import CHANNEL, Running, Sum, check, check_chain, saved_of, sums_on
 
 KEPT = 2  # threads that were used last; each is as large as its conversation
@@ -125,7 +137,8 @@ class Histories:
         base = known.head if known and known.running else None
         start = known.running if known and known.running else Running()
         read = partial(_read, place=place, head=head, base=base, start=start)
-        found = await self._db.look(lambda conn: read(conn, loads=self._serde.loads_typed))
+        with _no_collections():
+            found = await self._db.look(lambda conn: read(conn, loads=self._serde.loads_typed))
         if found is None:
             return None
         way, rows, running = found
@@ -134,7 +147,8 @@ class Histories:
             known.start(way.seed)
         known.head, known.running, known.mark = head, running, way.marks[head]
         loads, name = self._serde.loads_typed, place[2]
-        known.add([(task, name, loads((kind, blob))) for _, task, kind, blob, *_ in rows])
+        with _no_collections():
+            known.add([(task, name, loads((kind, blob))) for _, task, kind, blob, *_ in rows])
         return known
 
 
@@ -148,6 +162,10 @@ def _read(
 ) -> tuple[Way, list[Row], Running] | None:
     """The way to `head` and the updates on it, with the sum over them; `Lost` is raised."""
     saved = saved_of(conn, place[0]) if place[1:] == ("", CHANNEL) else None
+    if base is None and saved is not None and saved.sum.head == head:
+        quick = _read_straight(conn, place, saved.sum, loads)
+        if quick is not None:
+            return quick
     wanted = saved.sum.head if saved else None
     way = way_back(conn, place, head, loads, base, wanted)
     if way is None:
@@ -158,3 +176,33 @@ def _read(
     if not way.reached:  # what it goes on from was looked at before
         check(conn, place, head, saved, found, way.begins)
     return way, rows, running
+
+
+def _read_straight(
+    conn: sqlite3.Connection, place: Place, saved: Sum, loads: Loads
+) -> tuple[Way, list[Row], Running] | None:
+    """The same for a thread that is as it was saved, with no other course beside its own.
+
+    The sum says so: it is over the ids on the way and all that was written there.
+    """
+    try:
+        way = straight_back(conn, place, saved.head, saved.steps, loads)
+        if way is None:
+            return None
+        rows = updates_on(conn, place, way.ids)
+    except (Unreadable, sqlite3.DatabaseError):  # perhaps of another course
+        return None
+    running, found = sums_on(way, rows, Running(), saved.head)
+    return (way, rows, running) if found == saved else None
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Without the collector of cycles: all that is read is kept, and it would look at all of it."""
+    is_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_on:
+            gc.enable()
