@@ -67,10 +67,12 @@ def configurations_of(names: Sequence[str]) -> list[Configuration]:
 def evaluation_settings(settings: Settings, *, reply_tokens: int, max_steps: int) -> Settings:
     """The settings of a full run: nothing is kept, replies are short, and all tools have room.
 
-    What [context] says is left out: every run is compared with others on the same terms.
+    What [context] and a profile of the model say is left out: every run is compared with others
+    on the same terms.
     """
     return replace(
         settings,
+        model=replace(settings.model, profile=False),
         context=ContextSettings(max_tokens=LONGEST, reply_reserve=reply_tokens),
         repair=RepairSettings(),
         route="",
