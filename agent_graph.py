@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypedDict
 
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langchain_core.messages import AnyMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph import END, START, StateGraph
@@ -58,7 +58,7 @@ from agent_core.reply import (
     emit_start,
     emit_usage,
 )
-from agent_core.steer import Steering
+from agent_core.steer import Steering, next_of_agent
 from agent_core.summary import Summariser
 from agent_core.toolset import LOUD
 from agent_core.turn import (
@@ -387,17 +387,6 @@ def build_graph(
     graph.add_edge(START, "router")
     graph.add_conditional_edges("router", agent.next_of_router, ["maintain", "agent"])
     graph.add_edge("maintain", "agent")
-    graph.add_conditional_edges("agent", _next_of_agent, ["collect", "agent", END])
+    graph.add_conditional_edges("agent", next_of_agent, ["collect", "agent", END])
     graph.add_edge("tools", "collect")
     return graph.compile(checkpointer=checkpointer)
-
-
-def _next_of_agent(state: Mapping[str, Any]) -> str:
-    """To `collect` while the last reply had calls, also when each of them was refused already.
-
-    To `agent` again where the turn was to need no tool, and its first reply showed that it does.
-    """
-    if state.get("quiet") == LOUD and isinstance(state["messages"][-1], HumanMessage):
-        return "agent"
-    last = next(m for m in reversed(state["messages"]) if isinstance(m, AIMessage))
-    return "collect" if last.tool_calls else END

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.messages.ai import UsageMetadata
+from langgraph.graph import END
 
 from agent_core.hear import Known
 from agent_core.maintain import is_due
@@ -86,3 +88,14 @@ def _toolset(choice: Choice) -> dict[str, Any]:
 def _prompt_id(values: Mapping[str, Any]) -> str:
     messages = values["messages"]
     return messages[last_prompt(messages)].id or ""
+
+
+def next_of_agent(state: Mapping[str, Any]) -> str:
+    """To `collect` while the last reply had calls, also when each of them was refused already.
+
+    To `agent` again where the turn was to need no tool, and its first reply showed that it does.
+    """
+    if state.get("quiet") == LOUD and isinstance(state["messages"][-1], HumanMessage):
+        return "agent"
+    last = next(m for m in reversed(state["messages"]) if isinstance(m, AIMessage))
+    return "collect" if last.tool_calls else END

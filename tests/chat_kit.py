@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from agent_core.view import NO_TOOL
 from local_agent.testing import ScriptedServer, echo_server
 from tests.pty_driver import PtyProgram
 from tests.servers.mcp_kit import STDIO_SERVER
@@ -104,3 +105,9 @@ def check_terminal(program: PtyProgram) -> None:
     assert raw.rfind(b"\x1b[?2004h") <= raw.rfind(b"\x1b[?2004l"), "pastes are bracketed"
     assert b"\x1b[?1049h" not in raw
     assert b"\x1b[?1000h" not in raw
+
+
+def prompts_of(request: dict[str, Any]) -> list[str]:
+    """What the user said, without the line behind a prompt that needs no tool."""
+    contents = [m["content"] for m in request["messages"] if m["role"] == "user"]
+    return [content.removesuffix(f"\n\n{NO_TOOL}") for content in contents]

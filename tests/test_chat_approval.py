@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from local_agent.testing import Call, Calls, Say, ScriptedServer
-from tests.chat_kit import CTRL_D, Chats, check_terminal, leave
+from tests.chat_kit import CTRL_D, Chats, check_terminal, leave, prompts_of
 from tests.servers.mcp_kit import wait_for
 
 pytestmark = pytest.mark.process
@@ -260,7 +260,7 @@ def test_killed_while_a_write_ran(tmp_path: Path, scripted: Scripted) -> None:
         leave(program)
     assert chats.noted() == ["start x"]
     assert "Whether it was carried out is unknown" in result(model)
-    assert model.requests[-1]["messages"][-1]["content"] == "hello"
+    assert prompts_of(model.requests[-1])[-1] == "hello"
     assert model.refused == []
 
 

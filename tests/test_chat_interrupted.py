@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from local_agent.testing import Call, Calls, Hang, Say, ScriptedServer
-from tests.chat_kit import CTRL_D, Chats, check_terminal, leave
+from tests.chat_kit import CTRL_D, Chats, check_terminal, leave, prompts_of
 from tests.program_kit import wait_for
 
 pytestmark = pytest.mark.process
@@ -44,7 +44,7 @@ def test_gone_on_with(tmp_path: Path, scripted: Scripted) -> None:
         program.send("hello\r")
         program.wait_for("Hello.\n>")
         leave(program)
-    said = [m["content"] for m in model.requests[-1]["messages"] if m["role"] == "user"]
+    said = prompts_of(model.requests[-1])
     assert said == ["fix the tests", "hello"]
     assert model.refused == []
 
@@ -110,7 +110,7 @@ def test_undecided(tmp_path: Path, scripted: Scripted) -> None:
         program.send("!\r")
         program.wait_for("All fixed.\n>")
         leave(program)
-    said = [m["content"] for m in model.requests[-1]["messages"] if m["role"] == "user"]
+    said = prompts_of(model.requests[-1])
     assert said == ["fix the tests", "hello", "fix the tests!"]
     assert model.refused == []
 

@@ -123,8 +123,9 @@ class Router:
     def _continued(self, messages: Sequence[AnyMessage], values: Mapping[str, Any]) -> Verdict:
         """A prompt that leans on the turn before it: as that one was."""
         route = _route_before(values, "")
-        if route == GENERAL:
-            return Verdict("quiet", quiet="said")
+        if route == GENERAL:  # "go on" may mean what was offered; where all tools fit, they stay
+            offers = self.shelf.is_whole or manner.asks(_answer_before(messages))
+            return Verdict("unclear") if offers else Verdict("quiet", quiet="said")
         matches = self.shelf.index.search(query_words(_prompt_before(messages)))
         return Verdict("tools", route, matches=matches)
 
