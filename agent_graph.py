@@ -137,7 +137,7 @@ class _Agent:
         emit(event="route", name=update["route"])
         return {**update, "decisions": {}, "unknown": {}}
 
-    def next_of_router(self, state: State) -> Literal["maintain", "agent"]:
+    def next_of_router(self, state: Mapping[str, Any]) -> Literal["maintain", "agent"]:
         is_long = is_due(state, self.steering.tools_of(state), self.composer)
         return "maintain" if is_long else "agent"
 

@@ -2,11 +2,12 @@
 
     python benchmarks/open_thread.py [--turns N] [--rounds N]
 
-Each turn of both is a prompt, a tool call, a result of 4 KB and an answer. For each round a new
-process opens the database, loads the thread and answers one more prompt, by turns for the short
-and the long thread, so that what else the machine does meets both. Two things are measured, in
-milliseconds of processor time (waiting for a disk is not the length of the thread), medians of all
-rounds:
+Each turn of both is a prompt, a tool call, a result of 4 KB and an answer. In either thread every
+fifteenth or so makes the prompt short again; the turn that is measured is none of those: a thread
+that is about to have one gets it before. For each round a new process opens the database,
+loads the thread and answers one more prompt, by turns for the short and the long thread, so that
+what else the machine does meets both. Two things are measured, in milliseconds of processor time
+(waiting for a disk is not the length of the thread), medians of all rounds:
 
     program  all of `agent -p`, from its start to its end; the model answers over HTTP
     inside   open the database, load the thread, run the turn, close; the libraries are loaded,
@@ -29,6 +30,7 @@ import tempfile
 import time
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -36,6 +38,7 @@ from storage import State, build
 
 from local_agent.cli.opening import finish_open_turn
 from local_agent.memory import open_memory
+from local_agent.session import Session
 from local_agent.testing import Say, ScriptedServer
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -47,12 +50,35 @@ PROGRAM = "from local_agent.cli import main; main()"
 async def grow(path: Path, turns: int) -> None:
     """A thread of that many turns at `path`."""
     async with open_memory(path) as memory:
-        session = build(State, memory)
-        for _ in range(turns):
-            async for event in session.send("q" * 100):
-                last = event
-            if last.status != "ok":
-                raise SystemExit(f"a turn failed: {last}")
+        await send(build(State, memory), turns)
+
+
+async def send(session: Session, turns: int) -> bool:
+    """Run so many turns; whether the last one has made the prompt short again."""
+    before = await marks(session)
+    for _ in range(turns):
+        before = await marks(session)
+        async for event in session.send("q" * 100):
+            last = event
+        if last.status != "ok":
+            raise SystemExit(f"a turn failed: {last}")
+    return before != await marks(session)
+
+
+async def marks(session: Session) -> tuple[Any, ...]:
+    """What stands for the older messages of the prompt."""
+    values = await session.values()
+    return tuple(values.get(name) for name in ("compacted_upto", "stubbed_upto", "summary_upto"))
+
+
+async def grow_past_a_step(path: Path) -> None:
+    """One turn more at `path` where the next one would make the prompt short again."""
+    copy = path.with_suffix(".copy")
+    shutil.copy(path, copy)
+    async with open_memory(copy) as memory:
+        is_step = await send(build(State, memory), 1)
+    if is_step:
+        await grow(path, 1)
 
 
 async def answer(path: Path) -> dict[str, float]:
@@ -61,18 +87,18 @@ async def answer(path: Path) -> dict[str, float]:
     async def unasked(approval: object) -> None:
         raise SystemExit(f"nothing should be asked: {approval}")
 
-    marks = [("", time.process_time())]
+    times = [("", time.process_time())]
     async with open_memory(path) as memory:
         session = build(State, memory)
-        marks.append(("open", time.process_time()))
+        times.append(("open", time.process_time()))
         await session.messages()
         await finish_open_turn(session, print, unasked, None)
-        marks.append(("load", time.process_time()))
+        times.append(("load", time.process_time()))
         async for _ in session.send("q" * 100):
             pass
-        marks.append(("turn", time.process_time()))
-    marks.append(("close", time.process_time()))
-    took = {name: 1000 * (at - marks[i][1]) for i, (name, at) in enumerate(marks[1:])}
+        times.append(("turn", time.process_time()))
+    times.append(("close", time.process_time()))
+    took = {name: 1000 * (at - times[i][1]) for i, (name, at) in enumerate(times[1:])}
     return {**took, "inside": sum(took.values())}
 
 
@@ -128,6 +154,7 @@ def main() -> int:
         config.write_text(f'[model]\nbase_url = "{server.base_url}"\n', encoding="utf-8")
         for turns in found:
             asyncio.run(grow(folder / f"{turns}.db", turns))
+            asyncio.run(grow_past_a_step(folder / f"{turns}.db"))
         for _ in range(args.rounds):
             for turns, rounds in found.items():
                 rounds.append(one_round(folder / f"{turns}.db", config))
