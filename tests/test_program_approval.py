@@ -120,7 +120,8 @@ def test_what_decides_unasked(tmp_path: Path, scripted: Start) -> None:
     assert "Answer to the earlier prompt: Refused." in denied.err
     sent = text_of(server.requests[-1])
     assert sent[2].startswith("tool: The user did not allow this call")
-    assert sent[3:] == ["assistant: Refused.", "user: hello"]
+    said = [line.partition("\n")[0] for line in sent[3:]]
+    assert said == ["assistant: Refused.", "user: hello"]
     assert (program.written(), program.run("approvals", "list").out) == ([], "")
 
     calls = Calls([write("two", "a"), Call("echo", {"text": "x"}, "b"), write("three", "c")])
