@@ -68,7 +68,7 @@ def taken_name(name: str) -> ThreadError:
     """The error that says that there is such a thread."""
     return ThreadError(
         f"There is a thread '{name}' already; nothing was imported.",
-        "Give another name with --thread.",
+        "Give another name: agent threads import FILE --thread NAME",
     )
 
 
