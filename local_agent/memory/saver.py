@@ -20,6 +20,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from local_agent.memory.connection import Statements
 from local_agent.memory.faults import Unreadable
 from local_agent.memory.history import Histories
+from local_agent.memory.order import ahead, go_on_behind
 from local_agent.memory.sealed import serializer
 from local_agent.memory.serializer import StrictSerializer
 from local_agent.memory.shape import check_shape
@@ -51,6 +52,10 @@ class Saver(AsyncSqliteSaver):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
+        where = config["configurable"]
+        before = str(where.get("checkpoint_id") or "")
+        if checkpoint["id"] <= before:
+            raise ahead(str(where["thread_id"]), before)
         return await self._statements.finish(
             super().aput(config, checkpoint, metadata, new_versions)
         )
@@ -85,6 +90,8 @@ class Saver(AsyncSqliteSaver):
         found = await self._reading(config, super().aget_tuple(config))
         if not config["configurable"].get("checkpoint_id"):
             await self._check(config, found)
+            if found is not None:
+                go_on_behind(str(found.config["configurable"]["checkpoint_id"]))
         if found is None or not found.pending_writes:
             return found
         return found._replace(pending_writes=[w for w in found.pending_writes if w[1] != RESUME])
