@@ -1,8 +1,8 @@
-"""Ids of checkpoints grow with time, and the newest is where a thread stands: also for a clock that
-went back.
+"""Ids of checkpoints in the order in which these are written, also where the clock went back.
 
-What is written under an id before that of the head is on no course, and nobody sees it again. So
-the ids that LangGraph makes are let go on behind the head of each thread that is loaded.
+The newest is where a thread stands. What is written under an id before that is on no course, and
+nobody sees it again. So the ids that LangGraph makes are let go on behind the head of each thread
+that is loaded.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
@@ -31,9 +30,6 @@ __all__ = ["RESUME", "Saver", "StrictSerializer"]
 T = TypeVar("T")
 _HEAD = "SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ''"
 RESUME = "__resume__"  # LangGraph's channel of answers to interrupts; it has no public name
-
-# It says of each class in a file that it was not built. That is as it should be, and no news.
-logging.getLogger("langgraph").addHandler(logging.NullHandler())
 
 
 class Saver(AsyncSqliteSaver):
