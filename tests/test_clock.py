@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from local_agent.transfer.database import read_thread
+from local_agent.transfer.json_form import from_json, to_json
 from tests.graph_kit import ScriptedTool, call, say
 from tests.timeline_kit import open_line, send, texts
 
@@ -55,7 +56,9 @@ async def test_what_is_said_then_is_in_the_thread(tmp_path: Path, hours: int) ->
             *("human: first", "ai: one", "human: second", "ai: ", "tool: look done", "ai: two"),
             *("human: third", "ai: three", "human: fourth", "ai: four"),
         ]
-    assert not read_thread(path, "t").damage
+    document = read_thread(path, "t")
+    assert not document.damage
+    assert from_json(to_json(document)[0]) == document  # it can be brought in
 
 
 async def test_a_thread_that_is_far_ahead_takes_nothing(tmp_path: Path) -> None:
