@@ -89,3 +89,16 @@ def test_purged_messages_are_gone(tmp_path: Path, scripted: Scripted) -> None:
     assert "pier 0" not in json.dumps(contents)
     summary = program.run("--db", str(chats.db), "threads", "show", "trip", "--summary", "--json")
     assert summary.json["summary"] == NOTES
+
+
+def test_a_prompt_that_is_cut_is_no_result(tmp_path: Path, scripted: Scripted) -> None:
+    """`/context` counts it, and does not name an id that no command takes."""
+    server = scripted([Say("That is long."), Say("That too.")])
+    chats = Chats(tmp_path, server, servers="context_length = 2048\n")
+    with chats.ready("--thread", "trip", cols=100) as program:
+        program.send(f"{LONG * 12}\r")
+        program.wait_for("That is long.")
+        program.send("/context\r")
+        program.wait_for("Shown cut: 1 other message.")
+        assert "/show has" not in program.text
+        leave(program)

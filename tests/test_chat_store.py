@@ -80,3 +80,18 @@ def test_search_without_escapes_and_without_a_file(tmp_path: Path, scripted: Scr
         check_terminal(program)
         assert ESCAPE not in program.raw.decode()
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_thread_of_an_encrypted_file_is_deleted(tmp_path: Path, scripted: Scripted) -> None:
+    """/delete has the key that the chat has."""
+    table = '[memory]\nkey = "a good passphrase"\n'
+    chats = Chats(tmp_path, scripted([Say("Yes.")]), servers=table)
+    with chats.ready("--thread", "old") as program:
+        program.send("a hotel?\r")
+        program.wait_for("Yes.")
+        program.send("/new other\r")
+        program.wait_for("Thread 'other': new conversation.")
+        program.send("/delete old --yes\r")
+        program.wait_for("1 thread deleted;")
+        leave(program)
+    assert list_threads(chats.db) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from local_agent.testing import Call, Reply, Say, ScriptedServer
 from tests.chat_kit import Chats, leave
+from tests.foreign import FILE
 from tests.program_kit import Program, text_of
 
 pytestmark = pytest.mark.process
@@ -169,3 +171,12 @@ def test_in_the_chat(tmp_path: Path, scripted: Start) -> None:
         leave(program)
     assert (tmp_path / "a-b-c.md").read_text().startswith("# hello\n")
     assert json.loads((tmp_path / "whole.json").read_text())["thread"]["name"] == "a/b c"
+
+
+def test_an_export_of_another_programs_thread_is_quiet(tmp_path: Path) -> None:
+    """What its file holds beside the conversation is not read, and no library says so."""
+    program = Program(tmp_path, "http://127.0.0.1:9", servers="")
+    shutil.copy(FILE, program.db)
+    done = program.run("threads", "export", "chat")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith("# chat")

@@ -27,6 +27,7 @@ from local_agent.events import ApprovalRequested
 from local_agent.memory.heads import config_of
 from local_agent.memory.saver import StrictSerializer
 from local_agent.session import Session
+from local_agent.threads.prune import prune_threads
 from local_agent.timeline import Timeline
 from local_agent.timeline.edits import edit_prompt, edit_result
 from local_agent.timeline.looking import moment
@@ -339,6 +340,29 @@ async def test_a_branch_that_was_left_in_a_tool_keeps_its_results(tmp_path: Path
     async with open_line(two) as (session, timeline, _):
         await timeline.redo()
         assert texts(await session.messages())[-1] == "tool: the first result"
+    assert not read_thread(two, "t").damage
+    async with open_line(path) as (_, timeline, _):
+        await timeline.redo()
+    assert not read_thread(path, "t").damage
+
+
+async def test_a_thread_that_was_pruned_inside_a_turn_is_not_called_damaged(tmp_path: Path) -> None:
+    """Its entry in the list is older than the open turn; the sum over its rows is not."""
+    path = tmp_path / "one.db"
+    await killed_in_a_tool(path)
+    said = texts(read_thread(path, "t").messages)
+    await prune_threads(path, ["t"], 1)
+    document = read_thread(path, "t")
+    assert (document.damage, document.is_open, texts(document.messages)) == ("", True, said)
+
+
+def test_a_file_that_was_killed_before_its_tables_has_no_thread(tmp_path: Path) -> None:
+    """It is the beginning of ours, and nobody is told to move it away."""
+    path = tmp_path / "one.db"
+    with closing(sqlite3.connect(path)) as conn:
+        conn.execute("PRAGMA application_id=5")
+    with pytest.raises(ThreadError, match="There is no thread 't'"):
+        read_thread(path, "t")
 
 
 async def test_a_prompt_that_was_not_taken_is_taken_along(tmp_path: Path) -> None:

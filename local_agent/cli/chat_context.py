@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,7 @@ PURGE = "--purge"
 YES = "--yes"
 OFF = "off"
 STILL = "The way back (/rewind) and whole exports still have them until /prune 0."
+_HANDLE = re.compile(r"r[0-9]+")
 _KINDS = {"stub": "as stubs", "clipped": "clipped", "cut": "cut"}
 
 
@@ -64,12 +66,16 @@ def _parts(entry: Entry, size: int) -> list[str]:
 
 
 def _shortened(entry: Entry) -> list[str]:
-    """Which results are not whole, by what they are shown as."""
+    """Which results and other messages are not whole, by what they are shown as."""
     lines = []
     for kind, how in _KINDS.items():
-        names = [one_line(name) for name, is_so in entry.shortened.items() if is_so == kind]
-        if names:
-            lines.append(f"Shown {how}: {', '.join(names)}. /show has them whole.")
+        names = [name for name, is_so in entry.shortened.items() if is_so == kind]
+        results = [name for name in names if _HANDLE.fullmatch(name)]
+        more = len(names) - len(results)  # prompts and answers, which have ids alone
+        shown = [*results, *([f"{more} other message{'s' * (more > 1)}"] if more else [])]
+        if shown:
+            where = " /show has results whole." if results else ""
+            lines.append(f"Shown {how}: {', '.join(shown)}.{where}")
     return lines
 
 

@@ -81,7 +81,8 @@ async def delete(app: App, session: Session, arg: str) -> Reply:
     if name == arg:
         text = f"'{one_line(name)}' takes about {size_text(size)}. /delete {one_line(name)} {YES}"
         return Reply(f"{text} deletes it.", draft=f"/delete {name} {YES}")
-    done = await asyncio.to_thread(delete_threads, app.settings.db, [name])
+    key = app.settings.memory.key
+    done = await asyncio.to_thread(delete_threads, app.settings.db, [name], key=key)
     if done.refused:
         raise ThreadError(done.refused[0])
     return Reply(_text(done, "deleted"))

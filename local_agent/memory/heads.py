@@ -19,7 +19,7 @@ from langgraph.checkpoint.base import Checkpoint, CheckpointTuple, copy_checkpoi
 from langgraph.checkpoint.base import empty_checkpoint as empty
 from langgraph.checkpoint.base.id import uuid6
 
-from local_agent.errors import StorageError, ThreadError
+from local_agent.errors import ThreadError
 from local_agent.memory.branches import (
     Branch,
     copy_steps,
@@ -37,9 +37,9 @@ from local_agent.memory.chain import (
     read_steps,
     read_turns,
     read_written,
-    time_of,
 )
 from local_agent.memory.connection import Statements
+from local_agent.memory.order import ahead
 from local_agent.memory.raw import plain_value
 from local_agent.memory.saver import Saver
 from local_agent.memory.sums import check_there, enter
@@ -120,7 +120,7 @@ class Heads:
 
         None as base: on an empty one. `values` are put into its channels. `also` is run in the
         same transaction, with the id of the copy. Raises `ThreadError` when there is no `base`, and
-        `StorageError` when the thread is ahead of the clock: its newest checkpoint is its head.
+        `StorageError` when the thread is far ahead of the clock: its newest checkpoint is its head.
         """
         await self._saver.check_thread(thread)  # what is lost must stay to be seen
         saved = await self._saver.aget_tuple(config_of(thread, base)) if base else None
@@ -137,7 +137,7 @@ class Heads:
         def change(conn: sqlite3.Connection) -> None:
             newest = head_of(conn, thread)
             if newest is not None and newest >= copy["id"]:
-                raise _ahead(thread, newest)
+                raise ahead(thread, newest)
             conn.execute(
                 "INSERT INTO checkpoints (thread_id, checkpoint_ns, checkpoint_id,"
                 " parent_checkpoint_id, type, checkpoint, metadata)"
@@ -219,11 +219,3 @@ def _copied(saved: CheckpointTuple | None) -> tuple[Checkpoint, dict[str, Any], 
     copy["ts"] = datetime.now(UTC).isoformat()
     copy["updated_channels"] = None
     return copy, metadata, parent
-
-
-def _ahead(thread: str, newest: str) -> StorageError:
-    when = time_of(newest).astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
-    return StorageError(
-        f"Thread '{thread}' was last written at {when}, which is later than now.",
-        "Set the clock of this computer right.",
-    )

@@ -108,8 +108,8 @@ def prune(
     conn: sqlite3.Connection,
     plan: Plan,
     root: tuple[str, bytes] | None,
-) -> None:
-    """Do as planned, inside the caller's transaction.
+) -> int:
+    """Do as planned, inside the caller's transaction. Gives how many messages the thread has.
 
     `root` is the first checkpoint that stays, with its messages in it, as type and bytes; None
     where it stays as it is. Raises StorageError, for the caller to undo all, if the thread would
@@ -136,3 +136,4 @@ def prune(
             f"Pruning thread '{plan.thread}' would change its messages; nothing was changed.",
             "This is a fault of the program: please report it.",
         )
+    return len(before)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
@@ -20,6 +19,7 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 from local_agent.memory.connection import Statements
 from local_agent.memory.faults import Unreadable
 from local_agent.memory.history import Histories
+from local_agent.memory.order import ahead, go_on_behind
 from local_agent.memory.sealed import serializer
 from local_agent.memory.serializer import StrictSerializer
 from local_agent.memory.shape import check_shape
@@ -30,9 +30,6 @@ __all__ = ["RESUME", "Saver", "StrictSerializer"]
 T = TypeVar("T")
 _HEAD = "SELECT max(checkpoint_id) FROM checkpoints WHERE thread_id = ? AND checkpoint_ns = ''"
 RESUME = "__resume__"  # LangGraph's channel of answers to interrupts; it has no public name
-
-# It says of each class in a file that it was not built. That is as it should be, and no news.
-logging.getLogger("langgraph").addHandler(logging.NullHandler())
 
 
 class Saver(AsyncSqliteSaver):
@@ -51,6 +48,10 @@ class Saver(AsyncSqliteSaver):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
+        where = config["configurable"]
+        before = str(where.get("checkpoint_id") or "")
+        if checkpoint["id"] <= before:
+            raise ahead(str(where["thread_id"]), before)
         return await self._statements.finish(
             super().aput(config, checkpoint, metadata, new_versions)
         )
@@ -85,6 +86,8 @@ class Saver(AsyncSqliteSaver):
         found = await self._reading(config, super().aget_tuple(config))
         if not config["configurable"].get("checkpoint_id"):
             await self._check(config, found)
+            if found is not None:
+                go_on_behind(str(found.config["configurable"]["checkpoint_id"]))
         if found is None or not found.pending_writes:
             return found
         return found._replace(pending_writes=[w for w in found.pending_writes if w[1] != RESUME])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from local_agent.memory.shape import check_built
 _READ = frozenset({"null", "bytes", "bytearray", "msgpack"})
 # Kinds of LangGraph's extension to msgpack.
 _MODEL, _SNAPSHOT = 5, 7
+
+# It says of each class in a file that it was not built. That is as it should be, and no news.
+logging.getLogger("langgraph").addHandler(logging.NullHandler())
 
 Values = dict[str, Any]
 

@@ -22,7 +22,8 @@ _KEPT = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'agent_sums
 _SAVED = "SELECT head, steps, digest, messages FROM agent_sums WHERE thread = ?"
 _ENTER = """
     INSERT OR REPLACE INTO agent_sums (head, steps, digest, thread, messages)
-    SELECT ?, ?, ?, thread, messages FROM agent_threads WHERE thread = ? AND messages IS NOT NULL
+    SELECT ?, ?, ?, thread, coalesce(?, messages) FROM agent_threads
+    WHERE thread = ? AND messages IS NOT NULL
 """
 _FORGET = "DELETE FROM agent_sums WHERE thread = ?"
 _ENTRY = """
@@ -226,14 +227,19 @@ def _on(conn: sqlite3.Connection, place: Place, way: Way, wanted: str) -> Sum | 
     return sums_on(way, rows, Running(), wanted)[1]
 
 
-def enter(conn: sqlite3.Connection, thread: str, found: Sum | None) -> None:
-    """Keep the sum of a thread that has an entry, inside the caller's transaction; None: none."""
+def enter(
+    conn: sqlite3.Connection, thread: str, found: Sum | None, messages: int | None = None
+) -> None:
+    """Keep the sum of a thread that has an entry, inside the caller's transaction; None: none.
+
+    `messages` is how many there are at its head; None where the entry says so.
+    """
     if found is None:
         conn.execute(_FORGET, (thread,))
     else:
-        conn.execute(_ENTER, (found.head, found.steps, found.digest, thread))
+        conn.execute(_ENTER, (found.head, found.steps, found.digest, messages, thread))
 
 
-def renew(conn: sqlite3.Connection, thread: str, loads: Loads) -> None:
-    """Keep the sum of the thread as it stands now, inside the caller's transaction."""
-    enter(conn, thread, measured(conn, thread, loads))
+def renew(conn: sqlite3.Connection, thread: str, loads: Loads, messages: int | None = None) -> None:
+    """Keep the sum of the thread as it stands now; inside the caller's transaction, as `enter`."""
+    enter(conn, thread, measured(conn, thread, loads), messages)

@@ -105,8 +105,8 @@ async def prune_open(memory: Memory, thread: str, keep: int) -> set[str]:
         except Unreadable as exc:
             raise exc.of(thread) from exc
         files = names_in(dropped_values(conn, plan), bytes_of(conn))
-        prune(conn, plan, root)
-        renew(conn, thread, loads)
+        count = prune(conn, plan, root)
+        renew(conn, thread, loads, count)  # where a turn is open, its entry is older than that
         return files
 
     freed = await memory.statements.change(change)

@@ -146,7 +146,8 @@ class Timeline:
             is_open = await bring_back(
                 self.graph, self.memory.heads, self.thread, branch.checkpoint_id, new
             )
-            await self._record(await self.graph.aget_state(config_of(self.thread)))
+            # By its id: what waits beside its last step does not belong to it yet.
+            await self._record(await self.graph.aget_state(config_of(self.thread, new)))
         turns = len(await self.turns())
         is_new = left is not None and left.checkpoint_id != branch.checkpoint_id
         return Moved(turns, branch=left.id if left and is_new else "", is_open=is_open)

@@ -10,6 +10,7 @@ from pathlib import Path
 from local_agent.errors import ThreadError, TransferError
 from local_agent.lock import thread_lock
 from local_agent.memory import Memory, open_memory
+from local_agent.memory.entries import tables_of
 from local_agent.memory.sealed import serializer
 from local_agent.threads.listing import reading
 from local_agent.transfer.collect import collect
@@ -24,7 +25,7 @@ def read_thread(db: Path, thread: str, key: str = "") -> Document:
     Raises ThreadError where there is none of that name, StorageError for what cannot be read.
     """
     with reading(db, key) as conn:
-        if conn is None:
+        if conn is None or "checkpoints" not in tables_of(conn):  # killed while it was made
             raise ThreadError(f"There is no thread '{thread}'.", "No thread is saved yet.")
         return collect(conn, thread, serializer(db, conn.cipher).loads_typed)
 
@@ -67,7 +68,7 @@ def taken_name(name: str) -> ThreadError:
     """The error that says that there is such a thread."""
     return ThreadError(
         f"There is a thread '{name}' already; nothing was imported.",
-        "Give another name with --thread.",
+        "Give another name: agent threads import FILE --thread NAME",
     )
 
 

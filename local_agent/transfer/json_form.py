@@ -17,6 +17,7 @@ from typing import Any, get_args, get_origin
 from agent_core.sent import key_of
 from local_agent.config import check_thread_name
 from local_agent.errors import TransferError, UsageError
+from local_agent.memory.order import LONGEST
 from local_agent.transfer.check import Place
 from local_agent.transfer.collect import FIELDS
 from local_agent.transfer.document import Course, Document, Step
@@ -27,7 +28,7 @@ FORMAT = "local-agent-thread"
 VERSION = 1
 LONGEST_TITLE = 1000  # characters; ours have 80, a person may have given a longer one
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-6[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
-_AHEAD = timedelta(seconds=2)
+_AHEAD = timedelta(seconds=LONGEST)
 _THREAD = ("name", "title", "created", "model", "parent")
 _TOP = ("format", "version", "thread", "open", "turns_left_out", "bases", "steps", "branches")
 _STEP = ("id", "parent", "turn", "time", "asks", "keep", "messages", "like", "state")
