@@ -219,9 +219,20 @@ def test_results_are_saved_and_reported(program: Program) -> None:
     one = program.run(*line, "baseline,full", "--save", "one.json")
     two = program.run(*line, "baseline", "--label", "own template", "--save", "two.json")
     assert (one.code, two.code) == (0, 0)
-    done = program.run("eval", "--results", "one.json", "--results", "two.json", "--report", "R.md")
+    done = program.run(
+        "eval",
+        "--results",
+        "one.json",
+        "--results",
+        "two.json",
+        "--report",
+        "R.md",
+        "--note",
+        "Half only.",
+    )
     assert done.code == 0, done.err
     text = (program.work / "R.md").read_text()
+    assert "\nHalf only.\n" in text
     assert "## scripted-7b" in text
     assert "| denial | full | 2 | 100 % |" in text
     assert "| all prompts | baseline (own template) | 4 |" in text

@@ -58,6 +58,7 @@ class Wish:
     save: str | None
     results: tuple[str, ...]
     report: str | None
+    note: str
     as_json: bool
 
     @property
@@ -85,6 +86,7 @@ class Wish:
 @click.option("--save", metavar="FILE", help="Write the results as JSON.")
 @click.option("--results", metavar="FILE", multiple=True, help="Saved results to report on.")
 @click.option("--report", metavar="FILE", help="Write the tables as Markdown.")
+@click.option("--note", metavar="TEXT", default="", help="Stands at the head of the report.")
 @config_option
 @model_option
 @base_url_option
@@ -235,7 +237,7 @@ def _show(wish: Wish, runs: list[Run]) -> None:
         text = json.dumps(to_json(runs[0], BASELINE), ensure_ascii=False, indent=1)
         _write(wish.save, text + "\n")
     if wish.report:
-        _write(wish.report, markdown(runs, BASELINE))
+        _write(wish.report, markdown(runs, BASELINE, wish.note))
     if wish.as_json:
         objects = [to_json(run, BASELINE) for run in runs]
         print_line(

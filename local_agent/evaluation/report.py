@@ -100,7 +100,7 @@ def _aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str
         yield ("  " + "  ".join(cells)).rstrip()
 
 
-def markdown(runs: Sequence[Run], baseline: str) -> str:
+def markdown(runs: Sequence[Run], baseline: str, note: str = "") -> str:
     """RESULTS.md: each model with its runs, its table of success and what a prompt took."""
     lines = [
         "# Results of `agent eval`",
@@ -108,6 +108,7 @@ def markdown(runs: Sequence[Run], baseline: str) -> str:
         "Written by `agent eval --report`; not by hand. What the groups and columns are is in",
         "`README.md` beside this file.",
     ]
+    lines += ["", note] if note else []
     for model in dict.fromkeys(run.model for run in runs):
         mine = [run for run in runs if run.model == model]
         rows = merged(mine)
