@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from local_agent.errors import INTERRUPTED
 
 
 def import_stack() -> None:
@@ -15,10 +22,32 @@ def import_stack() -> None:
     """
     gc.disable()
     try:
-        import local_agent.app  # noqa: F401
+        with _ended_by_ctrl_c():
+            import local_agent.app  # noqa: F401
     finally:
         gc.freeze()
         gc.enable()
+
+
+@contextmanager
+def _ended_by_ctrl_c() -> Iterator[None]:
+    """Let Ctrl-C end the process at once, before anything is open that would have to be closed.
+
+    As an exception it may come up in compiled code, which prints a traceback and goes on.
+    """
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def end(*_: Any) -> None:
+        os._exit(INTERRUPTED)
+
+    before = signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 async def import_stack_aside() -> None:
