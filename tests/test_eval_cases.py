@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from local_agent.errors import ConfigError
 from local_agent.evaluation.cases import CATEGORIES, Case, read_cases, sample
 from local_agent.evaluation.world import check_world
 from local_agent.evaluation.world_server import answer, load
+from local_agent.routing.manner import plain
+from local_agent.routing.question import INSTRUCTION
 
 ROOT = Path(__file__).resolve().parent.parent
 EVALS = sorted((ROOT / "evals").glob("*.toml"))
@@ -178,6 +181,14 @@ def test_every_tool_is_wanted_somewhere() -> None:
         for call in calls
     }
     assert len(wanted) == 30
+
+
+def test_no_labelled_prompt_is_an_example_for_the_router() -> None:
+    """A model that was shown the prompt with its route would be graded on its memory."""
+    examples = {plain(example) for example in re.findall(r'"([^"]+)"', INSTRUCTION)}
+    prompts = {plain(turn.prompt) for case in read_cases(EVALS) for turn in case.turns}
+    assert len(examples) >= 5
+    assert not examples & prompts
 
 
 # -- the synthetic servers ------------------------------------------------------------------------

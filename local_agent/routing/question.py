@@ -20,8 +20,9 @@ DESCRIPTION_CHARS = 200
 INSTRUCTION = """Sort the user's newest message into one of these topics.
 {topics}
 Take {general} for greetings, thanks, small talk, general knowledge and questions about what was \
-already said: "Hello!", "Thanks, that's all.", "What is the capital of France?", \
-"Tell me a joke.", "What did I ask first?". Otherwise take the topic whose tools the answer needs. \
+already said: "Hi there!", "Cheers, I'm off.", "Which planet is the largest?", \
+"Make up a riddle.", "What did I ask first?". \
+Otherwise take the topic whose tools the answer needs. \
 Answer with JSON: {{"route": "<topic>"}}"""
 
 
