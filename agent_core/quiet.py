@@ -45,8 +45,7 @@ _CANNOT = re.compile(
 
 
 def declines(text: str) -> bool:
-    """Whether a reply begins with saying that it cannot, or that it will first look something"
-    " up."""
+    """Whether a reply begins with saying that it cannot, or will look something up first."""
     return _CANNOT.search(text[: 2 * OPENING]) is not None
 
 

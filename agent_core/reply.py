@@ -6,19 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, ToolMessage
 from langchain_core.messages.ai import UsageMetadata
 from langgraph.config import get_stream_writer
 
 from agent_core.ledger import Ledger
 from agent_core.ports import Described, Model, Tool
 from agent_core.prompt import Composer
-from agent_core.sent import SENT, basis_of, digest, kept_of, key_of
+from agent_core.sent import SENT, basis_of, digest, kept_of, key_of, with_line
 from agent_core.turn import is_blank
 from context import PromptTooLong, text_of
 
 Delta = Callable[[Literal["text", "thinking"], str], None]
 
+EMPTY = "[Your reply was empty. Answer now.]"
+ARGUMENTS = "[Write the arguments of {name} as one JSON object, and nothing else.]"
 SHORTER = 0.7  # part of the room that messages get after the server refused a prompt as too long
 
 
@@ -95,9 +97,9 @@ class Asker:
         """The reply to the state `values`, and what else goes into the state.
 
         With `last` it is to be an answer, not a call. `tell` gets it as it comes. A prompt that the
-        server refuses as too long is followed by one shorter prompt, an empty reply by one more
-        call. Raises `PromptTooLong`
-        and what the model raises.
+        server refuses as too long is followed by one shorter prompt. An empty reply is followed by
+        one more call, which says so: the same prompt again gets the same reply at temperature 0.
+        Raises `PromptTooLong` and what the model raises.
         """
         choice = "none" if last else None
         try:
@@ -108,7 +110,8 @@ class Asker:
         is_cut = reply.response_metadata.get("finish_reason") == "length"
         has_calls = reply.additional_kwargs.get("raw_tool_calls")
         if not has_calls and not is_cut and is_blank(text_of(reply.content)):
-            reply, more = await self._ask({**values, **update}, tools, choice, thread, tell)
+            now = {**values, **update}
+            reply, more = await self._ask(now, tools, choice, thread, tell, behind=EMPTY)
             update |= more
         if reply.response_metadata.get("finish_reason") == "length" and reply.content:
             emit_notice(f"The reply was cut at {self.composer.window.reply} tokens.")
@@ -128,7 +131,7 @@ class Asker:
         self.ledger.side_call("arguments")
         try:
             reply = await self.model.reply(
-                _asking_for(tool, request.messages),
+                with_line(request.messages, ARGUMENTS.format(name=tool.name)),
                 tools=request.offer.functions,
                 tool_choice="none",
                 response_format={
@@ -149,8 +152,9 @@ class Asker:
         thread: str,
         tell: Delta,
         part: float = 1.0,
+        behind: str = "",
     ) -> tuple[AIMessage, dict[str, Any]]:
-        """One model call with the messages in `part` of their room."""
+        """One model call with the messages in `part` of their room, `behind` at their end."""
         window = self.composer.window
         request = self.composer.compose(values, tools, part=part)
         for text in request.notices:
@@ -160,11 +164,12 @@ class Asker:
             text_of(self.composer.system.content), functions, window, self.composer.limits
         )
         emit(event="basis", key=key_of(basis), text=basis)
-        kept = kept_of(window, basis, part)
+        kept = kept_of(window, basis, part, behind)
         self.ledger.sent(thread, "turn", request, window)
+        messages = with_line(request.messages, behind)
         try:
             reply = await self.model.reply(
-                request.messages,
+                messages,
                 tools=functions,
                 tool_choice=choice if functions else None,
                 on_delta=tell,
@@ -175,14 +180,7 @@ class Asker:
             raise
         if reply.usage_metadata:
             window.observe(request.tokens, reply.usage_metadata["input_tokens"])
-        reply.response_metadata[SENT] = {**kept, "digest": digest(request.messages, functions)}
+        reply.response_metadata[SENT] = {**kept, "digest": digest(messages, functions)}
         self.ledger.answered(thread, reply)
         emit_usage(reply.usage_metadata)
         return reply, dict(request.update)
-
-
-def _asking_for(tool: Described, messages: Sequence[AnyMessage]) -> list[AnyMessage]:
-    """The messages of a request with a line in the last that asks for the arguments of `tool`."""
-    *before, last = messages
-    text = f"[Write the arguments of {tool.name} as one JSON object, and nothing else.]"
-    return [*before, last.model_copy(update={"content": f"{text_of(last.content)}\n\n{text}"})]

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import AnyMessage, BaseMessage
 
-from context import Window
+from context import Window, text_of
 
 SENT = "sent"  # where it stands in a reply's `response_metadata`
 
@@ -49,9 +49,17 @@ def digest(messages: Sequence[BaseMessage], functions: Sequence[Mapping[str, Any
     return key_of(json.dumps([shown, list(functions)], ensure_ascii=False, default=str))
 
 
-def kept_of(window: Window, basis: str, part: float) -> dict[str, Any]:
+def with_line(messages: Sequence[AnyMessage], line: str) -> list[AnyMessage]:
+    """The messages of a request with `line` behind the last, whose beginning stays as it was."""
+    *before, last = messages
+    text = f"{text_of(last.content)}\n\n{line}" if line else last.content
+    return [*before, last.model_copy(update={"content": text})]
+
+
+def kept_of(window: Window, basis: str, part: float, behind: str = "") -> dict[str, Any]:
     """What a reply keeps of its request as it goes; its `digest` is added to it.
 
-    `part` is the part of its room that the request may take.
+    `part` is the part of its room that the request may take, `behind` the line at its end.
     """
-    return {"basis": key_of(basis), "scale": window.scale, "part": part}
+    kept = {"basis": key_of(basis), "scale": window.scale, "part": part}
+    return {**kept, "behind": behind} if behind else kept

@@ -8,7 +8,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 
-from context import Window
+from context import Window, text_of
 from local_agent.events import (
     ApprovalRequested,
     Decision,
@@ -249,7 +249,7 @@ async def test_three_broken_replies_end_the_turn(tmp_path: Path) -> None:
 
 
 async def test_an_empty_answer_is_asked_for_again_and_then_said(tmp_path: Path) -> None:
-    """No turn ends in silence."""
+    """No turn ends in silence. The second request says why it comes, behind the same beginning."""
     model = ScriptedModel([say(""), say("now"), say(""), say(" ")])
     async with open_session(tmp_path / "m.db", model, []) as session:
         first = await collect(session.send("a"))
@@ -258,6 +258,9 @@ async def test_an_empty_answer_is_asked_for_again_and_then_said(tmp_path: Path) 
     assert first[-1].answer == "now"
     assert second[-1].status == "error"
     assert "empty answer" in second[-1].error
+    asked = [text_of(asked["messages"][-1].content) for asked in model.asked]
+    assert [text.startswith(("a", "b")) for text in asked] == [True] * 4
+    assert ["reply was empty" in text for text in asked] == [False, True, False, True]
 
 
 async def test_an_overflow_is_met_once_by_a_shorter_view(tmp_path: Path) -> None:

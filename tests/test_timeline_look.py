@@ -101,6 +101,22 @@ async def test_the_request_that_was_answered(tmp_path: Path) -> None:
             assert shapes(list(there.sent.messages)) == shapes(asked["messages"])
 
 
+async def test_the_request_after_an_empty_reply(tmp_path: Path) -> None:
+    """It said so in a line at its end, which is no part of the conversation."""
+    path = tmp_path / "m.db"
+    async with open_line(path, [say(""), say("a"), say("b")], []) as (session, timeline, model):
+        await send(session, "one")
+        await send(session, "two")
+        first, second, later = (shapes(asked["messages"]) for asked in model.asked)
+        assert (first[:-1], second[-1] == first[-1]) == (second[:-1], False)
+        assert later[: len(first)] == first
+        asking = [one for one in reversed(await places(timeline)) if "agent" in one.next]
+        there = await moment(timeline, asking[0].id)
+        assert there.sent is not None
+        assert there.sent.is_exact, there.sent.why
+        assert shapes(list(there.sent.messages)) == second
+
+
 async def test_from_any_step_of_a_turn(tmp_path: Path) -> None:
     """The answer that came after it in its turn; none at the end of one."""
     path, look = tmp_path / "m.db", ScriptedTool("look")

@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, AnyMessage
 
 from agent_core.limits import Limits
 from agent_core.prompt import Composer
-from agent_core.sent import SENT, digest
+from agent_core.sent import SENT, digest, with_line
 from context import PromptTooLong, Window
 from local_agent.memory import Memory
 
@@ -64,7 +64,8 @@ def _compose(
     composer.lookups.clear()  # where they were offered, they are among the tools of the basis
     tools = [_Described.of(function["function"]) for function in basis["tools"]]
     known = {**values, "lookup": True}
-    return composer.compose(known, tools, part=facts["part"]).messages
+    messages = composer.compose(known, tools, part=facts["part"]).messages
+    return with_line(messages, facts.get("behind", ""))
 
 
 @dataclass(frozen=True, slots=True)
