@@ -21,7 +21,8 @@ from . import json_text
 from .forms import Found, cut_call, find
 from .ids import unique_ids
 from .names import key, match, unknown
-from .phrases import asks_about_calls, has_marks, is_placeholder
+from .phrases import asks_about_calls, has_marks
+from .placeholders import has_placeholder
 from .schemas import Schema
 from .tools import KnownTool, Wrong, properties, signature
 from .values import fit, storable
@@ -30,6 +31,7 @@ from .written import Written
 RAW = "raw_tool_calls"
 REPAIRED = "repaired"  # call id -> what was changed in it
 DOUBTFUL = "doubtful"  # the whole text of a reply whose calls may not be meant
+BESIDE = "beside"  # what is left of such a text behind its calls, where with them it is no answer
 _TAIL = 40  # characters of broken arguments that the model is shown
 # Ends that are none: the reply stopped before it was whole.
 _CUT = frozenset(["length", "content_filter", "abort", "error"])
@@ -70,8 +72,9 @@ def repair(
     Out: a copy with the same id. `tool_calls` are whole, of known tools, and fit their schemas;
     `invalid_tool_calls` are the rest, `error` being the text for the model. Ids are non-empty and
     unique within the message. `additional_kwargs["repaired"]` says by call id what was changed;
-    `["doubtful"]` is there where calls in the text may not be meant, and is that text. Entries
-    without a name are dropped. A reply without any call comes back as it is.
+    `["doubtful"]` is there where calls in the text may not be meant, and is that text; with
+    `["beside"]` the text is no answer as it stands, and the content and this are what is left of
+    it. Entries without a name are dropped. A reply without any call comes back as it is.
     """
     if reply.tool_calls:
         return reply
@@ -85,6 +88,7 @@ def repair(
     text = str(reply.text)
     found = _in_text(text, tools, history, cut) if text_calls else None
     doubtful = text if found and found.doubt and not calls else ""
+    beside = found.beside if found and doubtful else None
     if found and (not calls or _is_said_twice(found, calls)):
         calls = calls or _written(found, tools)
         text = found.before
@@ -94,6 +98,7 @@ def repair(
     kwargs = {k: v for k, v in reply.additional_kwargs.items() if k != RAW}
     kwargs |= {REPAIRED: repaired} if repaired else {}
     kwargs |= {DOUBTFUL: doubtful} if doubtful else {}
+    kwargs |= {BESIDE: beside} if beside is not None else {}
     update: dict[str, Any] = {"additional_kwargs": kwargs}
     update |= {"tool_calls": good, "invalid_tool_calls": bad}
     if text != str(reply.text):
@@ -146,27 +151,10 @@ def _in_text(
     quoted = [m for m in prompts if _is_quoted(found, m)]
     if quoted and (found.before or any(has_marks(str(m.text)) for m in quoted)):
         return replace(found, doubt="it is the user's own text")
-    if _has_placeholder(found, [str(m.text) for m in prompts]):
-        return replace(found, doubt="an argument of it only stands for a value")
+    if has_placeholder(found.calls, [str(m.text) for m in prompts]):
+        return replace(found, doubt="an argument of it only stands for a value", beside="")
     about_calls = bool(prompts) and asks_about_calls(str(prompts[-1].text))
     return replace(found, doubt="the user asks about such calls") if about_calls else found
-
-
-def _has_placeholder(found: Found, prompts: Sequence[str]) -> bool:
-    """Whether an argument is a placeholder that no prompt has."""
-    for call in found.calls:
-        args = call.args
-        if isinstance(args, str):
-            try:
-                args = json_text.read(args)[0]
-            except ValueError:
-                continue
-        if isinstance(args, Mapping) and any(
-            is_placeholder(name, value) and not any(value in prompt for prompt in prompts)
-            for name, value in args.items()
-        ):
-            return True
-    return False
 
 
 def _is_quoted(found: Found, message: AnyMessage) -> bool:
