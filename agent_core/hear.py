@@ -82,8 +82,9 @@ def repaired(
     """The reply to the stored `messages`, repaired, and the text that is still to be shown.
 
     Calls that may not be meant are asked back about once. The second time in a row, and where the
-    reply must be the last, they are taken for the text that they are, if they are shown in it. Where
-    they are not, the reply keeps the rest of its text and its `BESIDE`: see `agent_core.turn`.
+    reply must be the last, they are taken for the text that they are, if they are shown in it.
+    Where they are not, the reply keeps the rest of its text, and `BESIDE`, by which
+    `agent_core.turn` knows it.
     """
     kwargs = {k: v for k, v in reply.additional_kwargs.items() if k != UNSHOWN}
     unshown = str(reply.additional_kwargs.get(UNSHOWN) or "")

@@ -31,8 +31,9 @@ _BLANKS = re.compile(r"\\[nrt]|\s+")
 NOT_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _RESULT_CHARS = 1_000  # of the result that is shown where the model gave no answer
 _NOT_MEANT = (
-    "The model wrote a tool call into its text twice, in a way that leaves open whether it is meant. "
-    "It was not run, and what the text says of a result is no result. Ask again in other words."
+    "The model wrote a tool call into its text twice, in a way that leaves open whether it is "
+    "meant. It was not run, and what the text says of a result is no result. "
+    "Ask again in other words."
 )
 _MORE_ROOM = (
     "Raise reply_reserve in [context], ask for a smaller piece, or turn the model's reasoning off."

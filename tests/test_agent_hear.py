@@ -77,7 +77,10 @@ async def test_what_cannot_be_read_may_not_be_a_call(tmp_path: Path, text: str) 
         ("<tool_call>look for it</tool_call>", ""),
         ('look(q="x" + y)', ""),
         ('<tool_call>{"name": "look", "arguments": {"q": "<q>"}}</tool_call>', ""),
-        ('See.\n<tool_call>{"name": "look", "arguments": {"q": "x"}}</tool_call>\nTwo.', "See.\n\nTwo."),
+        (
+            'See.\n<tool_call>{"name": "look", "arguments": {"q": "x"}}</tool_call>\nTwo.',
+            "See.\n\nTwo.",
+        ),
         ('Writing <tool_call>{"name": "look", "arguments": {"q": "x"}}</tool_call>', "Writing"),
         ('look: {"q": "x"}', ""),
     ],

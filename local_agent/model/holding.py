@@ -22,8 +22,12 @@ _NAMESPACES = ("functions", "function", "defaultapi", "tools", "tool", "mcp", "a
 _NAMESPACE = re.compile(r"^(?:functions?|tools?|default_api|mcp|api)[.:/_-]+", re.I)
 _WORD = re.compile(r"\[?([\w.]*)")
 # A label before the name of a tool, and a call whose opening token was taken out by the server.
-_LABEL = re.compile(r"[ *_#]{0,8}(?P<word>[a-z_ ]{1,16}?)[*_ ]{0,4}(?P<colon>:[*_ `\n]{0,6})?\Z", re.I)
-_LABELLED = re.compile(r"[ *_#]{0,8}[a-z_ ]{1,16}?[*_ ]{0,4}:[*_ `\n]{0,6}(?P<name>[\w.:/-]+)", re.I)
+_LABEL = re.compile(
+    r"[ *_#]{0,8}(?P<word>[a-z_ ]{1,16}?)[*_ ]{0,4}(?P<colon>:[*_ `\n]{0,6})?\Z", re.I
+)
+_LABELLED = re.compile(
+    r"[ *_#]{0,8}[a-z_ ]{1,16}?[*_ ]{0,4}:[*_ `\n]{0,6}(?P<name>[\w.:/-]+)", re.I
+)
 _NOT_IN_KEY = re.compile(r"[\s_.:/-]+")
 
 
@@ -94,7 +98,9 @@ class Holder:
         """Whether a text may be `Action: name`, as far as it is there."""
         if label := _LABEL.match(held):
             word = label["word"].strip(" _").lower().replace("_", " ")
-            return any(one == word or (not label["colon"] and one.startswith(word)) for one in LABELS)
+            return any(
+                one == word or (not label["colon"] and one.startswith(word)) for one in LABELS
+            )
         found = _LABELLED.match(held)
         if found is None or not lower(held.lstrip(" *_#")).replace("_", " ").startswith(LABELS):
             return False

@@ -54,6 +54,7 @@ def blocks_of(text: str) -> tuple[list[Block], bool]:
     """The blocks of a reply in order, and whether it has code that can be no call."""
     found: list[Block] = []
     other_code = False
+    ends = _Ends(text)
     at = 0
     fence, mark = _FENCE.search(text), _OPENING.search(text)
     while True:
@@ -76,7 +77,7 @@ def blocks_of(text: str) -> tuple[list[Block], bool]:
         if place == "quoted":
             at = mark.end()
             continue
-        found.append(_marked(text, mark, place))
+        found.append(_marked(text, mark, place, ends))
         at = max(found[-1].end, mark.end())
 
 
@@ -97,15 +98,33 @@ def _fenced(text: str, fence: re.Match[str]) -> Block:
     return Block("fence", start, len(text), inner, closed, info=info, is_shown=is_shown)
 
 
-def _marked(text: str, opening: re.Match[str], place: Place) -> Block:
+class _Ends:
+    """Finds closing marks; one that is not there is looked for once, however many are open."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._found: dict[int, tuple[int, re.Match[str] | None]] = {}
+
+    def behind(self, number: int, at: int) -> re.Match[str] | None:
+        """The first closing mark of that number from `at` on."""
+        closing = _CLOSINGS[number]
+        if closing is None:
+            return None
+        start, found = self._found.get(number, (len(self._text) + 1, None))
+        if start > at or (found is not None and found.start() < at):
+            found = closing.search(self._text, at)
+            self._found[number] = (at, found)
+        return found
+
+
+def _marked(text: str, opening: re.Match[str], place: Place, ends: _Ends) -> Block:
     """The block behind an opening mark: to its closing mark, but not to one within its JSON."""
     number = _number(opening)
     name = (opening[f"n{number}"] or "") if "<name>" in MARKS[number].opening else ""
     mark, body = MARKS[number], opening.end()
     block = Block("mark", opening.start(), 0, "", True, place, name, mark=mark)
     json_end = _json_end(text, body)
-    closing = _CLOSINGS[number]
-    end = closing.search(text, json_end or body) if closing else None
+    end = ends.behind(number, json_end or body)
     if end is not None and not (json_end and text[json_end : end.start()].strip()):
         return replace(block, end=end.end(), body=text[body : end.start()])
     # Not closed, or what closes there is another one: the JSON is the body, or all up to the next.

@@ -17,7 +17,7 @@ from local_agent.call_marks import without_end
 from . import json_text
 from .blocks import Block, blocks_of
 from .by_name import keyed, named_in_markup, tagged
-from .intent import doubt_of_intent, explains
+from .intent import UNSAID, announces, doubt_of_intent, explains
 from .names import close_names, match
 from .phrases import doubt_of, shows
 from .tools import KnownTool
@@ -44,7 +44,7 @@ _DESCRIBES = re.compile(r"\"(?:description|properties)\"")
 _INLINE = "it stood in the middle of a text"
 _MORE = "there was more text behind it"
 _UNREAD = "it cannot be read"
-_NO_ANSWER = (_INLINE, _MORE)  # with it no text is an answer, if a tool is named
+_NO_ANSWER = (_INLINE, _MORE, UNSAID)  # with it no text is an answer, if a tool is named
 _ENDS_LINE = re.compile(r"[.!?…。！？:：][*_)\"”]*\Z")
 _CODE_FENCES = ("tool_code", "tool_call", "tool_use")  # nothing but calls stands in them
 
@@ -56,6 +56,7 @@ class Found:
     doubt: why it is not certain that they are meant as calls; "" where it is. broken: why they
     cannot be read; `calls` then holds the name that is there, or nothing. beside: where the text
     is no answer with the calls in it, what is left of it behind them; None where it may be one.
+    is_marked: they have marks of their own, which code and data have not.
     """
 
     before: str
@@ -64,6 +65,7 @@ class Found:
     doubt: str = ""
     broken: str = ""
     beside: str | None = None
+    is_marked: bool = True
 
 
 def find(text: str, tools: Sequence[KnownTool]) -> Found | None:
@@ -76,7 +78,9 @@ def find(text: str, tools: Sequence[KnownTool]) -> Found | None:
     before = whole[: calls[0].start]
     after = without_end(_LONE_END.sub("", whole[calls[-1].end :])).strip()
     between = any(whole[a.end : b.start].strip(" \t\r\n,;") for a, b in pairwise(calls))
-    if shows(before):
+    # Behind a call that is shown may stand one that is meant.
+    last_before = whole[calls[-2].end : calls[-1].start] if len(calls) > 1 else ""
+    if shows(before) and (calls[-1].kind == "fence" or not announces(last_before.strip())):
         return None
     is_only = not (between or other_code or len(calls) < len(blocks))
     in_code = any(block.kind == "fence" for block in calls)
@@ -196,7 +200,8 @@ def _read(
         if beside is None and unread == _UNREAD and not _DESCRIBES.search(bodies[0]):
             beside = ""
         return Found(before.rstrip(), named, bodies, unread, str(exc), beside)
-    return Found(before.rstrip(), calls, bodies, doubt, beside=beside)
+    is_marked = all(block.kind == "mark" for block in blocks)
+    return Found(before.rstrip(), calls, bodies, doubt, beside=beside, is_marked=is_marked)
 
 
 def _calls(blocks: Sequence[Block], tools: Sequence[KnownTool]) -> Iterator[Written]:
@@ -231,16 +236,19 @@ def _bare(whole: str, tools: Sequence[KnownTool]) -> Found | None:
             calls = read_calls(inner, closed=inner != body)
         except NotACall as exc:
             if calls := keyed(inner, tools):
-                return Found(before.rstrip(), calls, [body], doubt)
+                return Found(before.rstrip(), calls, [body], doubt, is_marked=False)
             if found := _begun(before, body, tools):
                 return found
             if not before.strip() and _is_meant(body, exc.name, tools):
                 doubt = doubt or _doubt_of(body)
-                beside = "" if body[:1] not in "{[" else None  # JSON may be the data that was asked for
+                beside = (
+                    "" if body[:1] not in "{[" else None
+                )  # JSON may be the data that was asked for
                 return Found("", [Written(exc.name, None)], [body], doubt, str(exc), beside)
             continue
         if _are_ours(calls, tools) or (not before.strip() and _is_near(body, calls, tools)):
-            return Found(before.rstrip(), calls, [body], doubt)
+            beside = "" if doubt in _NO_ANSWER else None
+            return Found(before.rstrip(), calls, [body], doubt, beside=beside, is_marked=False)
     return None
 
 
@@ -270,7 +278,7 @@ def _tagged(whole: str, tools: Sequence[KnownTool]) -> Found | None:
     if after and explains(after):
         return None
     doubt = _MORE if after else doubt_of(before) or doubt_of_intent(before)
-    beside = _beside(after) if doubt == _MORE else None
+    beside = _beside(after) if doubt in _NO_ANSWER else None
     body = whole[found.start : found.end]
     if found.broken:
         doubt, beside = doubt or _UNREAD, beside or ""

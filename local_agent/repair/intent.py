@@ -27,6 +27,8 @@ _LONGEST = 1_000  # characters of the text before a call that are looked at
 ASKS = "the text before it asks about it"
 SAYS_NO = "the text before it says no"
 SHOWS = "the text before it does not say that you make it"
+UNSAID = "the text before it says nothing of it"  # so that it is shown no more than meant
+_ENDS = re.compile(r"[.!…。！।][*_)\"”»]*\Z")
 _CODE = re.compile(r"`[^`\n]*`")
 _SENTENCE = re.compile(r"(?<=[.!?…。！？؟])[*_)\"”»]*(?:\s+|(?<=[。！？])|\Z)|\n")
 _CLAUSE = re.compile(
@@ -74,7 +76,9 @@ def doubt_of_intent(before: str) -> str:
     sentence = sentences[-1] if sentences else last
     if announces(sentence) or (_THINKS.match(last) and not _HEADING.search(last)):
         return ""
-    return "" if SMALL_TALK.fullmatch(sentence) else SHOWS
+    if SMALL_TALK.fullmatch(sentence):
+        return ""
+    return UNSAID if _ENDS.search(line) and not points(sentence) else SHOWS
 
 
 def announces(sentence: str) -> bool:

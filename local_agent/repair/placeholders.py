@@ -45,7 +45,7 @@ _BIG_WORDS = re.compile(r"[A-Z]+(?:_[A-Z]+)*")
 def has_placeholder(calls: Sequence[Written], prompts: Sequence[str]) -> bool:
     """Whether a text among the arguments stands for a value, and no prompt has that very text."""
     for call in calls:
-        for name, value in _texts(call):
+        for name, value in texts_of(call):
             said = any(value.strip() in prompt for prompt in prompts)
             if is_placeholder(name, value) and not said:
                 return True
@@ -91,7 +91,7 @@ def _names_a_kind(name: str, inner: str) -> bool:
     return near or any(word in _KINDS or word in ("your", "insert") for word in words)
 
 
-def _texts(call: Written) -> Iterator[tuple[str, str]]:
+def texts_of(call: Written) -> Iterator[tuple[str, str]]:
     """The texts among the arguments, each with the name of its argument."""
     args: Any = call.args
     if isinstance(args, str):
