@@ -13,6 +13,7 @@ from local_agent.repair.placeholders import is_placeholder
 from tests.corpus_kit import make_tools
 
 DOUBTFUL = (
+    "`notes.md`:",
     "Soll ich das ausführen?",
     "Should this be run?",
     "Is this what you mean?",

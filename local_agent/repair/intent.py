@@ -9,6 +9,7 @@ and the model is asked, which costs one more reply.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from .intent_words import (
     BEGINS,
@@ -60,7 +61,7 @@ def doubt_of_intent(before: str) -> str:
     """Why the text before a call leaves open whether the model makes it; "" where it does not."""
     if place := open_tag(before):
         return f"it stood within {place}"
-    text = _CODE.sub("", before).rstrip()[-_LONGEST:]
+    text = _CODE.sub("code", before).rstrip()[-_LONGEST:]
     if not text.strip() or _OWN_LABEL.fullmatch(text):
         return ""
     paragraphs = re.split(r"\n[ \t]*\n", text)
@@ -131,9 +132,8 @@ def _sentences(text: str) -> list[str]:
     return [one.strip() for one in _SENTENCE.split(text) if one and one.strip()]
 
 
-def _is_excused(text: str, finds: object) -> bool:
+def _is_excused(text: str, finds: Callable[[str], bool]) -> bool:
     """Whether nothing is found in `text`, or the model announces something behind it."""
-    assert callable(finds)
     clauses = [c for s in _sentences(text) for c in _clauses(s)]
     for number in range(len(clauses) - 1, -1, -1):
         if finds(clauses[number]):
