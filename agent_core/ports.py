@@ -125,9 +125,6 @@ class Router(Protocol):
     def widen(self, values: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
         """The thread's set of tools with `names` in it."""
 
-    def settle(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The thread's set of tools in the size it may have for long."""
-
 
 Policy = Callable[[Tool, Mapping[str, Any], Sequence[str]], Literal["allow", "ask", "deny"]]
 

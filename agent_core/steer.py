@@ -11,7 +11,6 @@ from langchain_core.messages.ai import UsageMetadata
 from langgraph.graph import END
 
 from agent_core.hear import Known
-from agent_core.maintain import is_due
 from agent_core.ports import Choice, Router, Tool
 from agent_core.prompt import Composer
 from agent_core.toolset import LOUD, tools_of, toolset_in
@@ -50,11 +49,6 @@ class Steering:
         # What was said and is not shown whole has to be looked up, and that takes a tool.
         quiet = "" if choice.quiet == "said" and values.get("lookup") else choice.quiet
         update: dict[str, Any] = {"route": choice.route, "quiet": quiet}
-        new = {**values, "toolset": toolset}
-        settled = dict(self.router.settle(new))
-        # Where the prompt is shortened all is read anew in any case.
-        if settled != toolset and is_due(new, self.tools_of(new), self.composer):
-            toolset = settled
         if toolset != before:
             update |= {"toolset": toolset, "toolset_before": before}
         elif values.get("toolset_before"):

@@ -50,6 +50,54 @@ def names(toolset: Mapping[str, Any]) -> list[str]:
     return [name for name in toolset["names"] if name != FIND]
 
 
+@pytest.mark.parametrize(
+    ("prompt", "kind", "route"),
+    [
+        ("Write a short poem about autumn and save it as a note", "tools", "notes"),
+        ("Tell me a joke and write it into the notes", "tools", "notes"),
+        ("Schreib ein Gedicht und speichere es als Notiz", "tools", "notes"),
+        (
+            'translate "good morning my friend" to French and put it into the notes',
+            "tools",
+            "notes",
+        ),
+        ("Proofread this and make a note with it: I has a apple", "unclear", "notes"),
+        ('Rewrite the note "trip": make it shorter please now', "tools", "notes"),
+        ("polish the notes: remove old ones", "unclear", "notes"),
+        ("Write a haiku about rain", "quiet", ""),
+        ("Write a poem about cats and dogs", "quiet", ""),
+        ('Correct the grammar: "He go to school every days."', "quiet", ""),
+        ("Shorten this to five words or so: The meeting is put off.", "quiet", ""),
+        ("Improve this text: the note on the door was torn off", "quiet", ""),
+    ],
+)
+def test_a_text_that_is_to_be_kept_somewhere(prompt: str, kind: str, route: str) -> None:
+    """A model writes a poem out of itself, but saves it with a tool."""
+    kit = [
+        FakeTool("note_create", "notes", description="Save a text as a note"),
+        FakeTool("note_search", "notes", description="Find words in notes"),
+        FakeTool("log", "git", description="Show the last commits"),
+        FakeTool("now", "time", description="The current time"),
+    ]
+    asked, _ = router(kit)
+    verdict = asked.judge([HumanMessage(prompt)], {})
+
+    assert (verdict.kind, verdict.route) == (kind, route)
+
+
+def test_no_prompt_takes_for_ever() -> None:
+    """Each of these can be read in more ways than could ever be tried."""
+    asked, _ = router(TOOLS)
+    for prompt in (
+        "thanks a lot " * 30 + "x",
+        "explain it" + " in one" * 55 + " zz zz",
+        "ok " * 130,
+    ):
+        assert asked.judge([HumanMessage(prompt), AIMessage("a")], {}).kind in ("unclear", "quiet")
+    last = [AIMessage("a"), HumanMessage("explain it" + " in one" * 55 + " zz zz")]
+    assert asked.judge(last, {}).kind == "unclear"
+
+
 # -- routes ---------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from agent_core import toolset
 from agent_core.ledger import Ledger
 from agent_core.quiet import declines
-from agent_core.toolset import FIND, most_for_now, shrunk, widened
+from agent_core.toolset import FIND, shrunk, widened
 from agent_core.view import NO_TOOL, Limits
 from context import Window, text_of, weigh_tool
 from local_agent.events import RouteChosen, TextDelta, TurnFinished
@@ -148,9 +148,9 @@ async def test_no_prompt_has_more_tools_than_allowed_between_turns(tmp_path: Pat
     assert "calculate" in names(model.asked[-1])
 
 
-async def test_found_tools_leave_where_the_prompt_is_shortened_anyway(tmp_path: Path) -> None:
-    """A set that was widened stays until the next step of maintenance; then it has its size, and
-    what was used is in it."""
+async def test_no_prompt_has_more_than_the_most(tmp_path: Path) -> None:
+    """Neither with what two searches found, nor with the lookups that come when turns are folded;
+    what was used stays."""
     model = ScriptedModel(
         [
             call(("find_tools", {"query": "weather in a city"})),
@@ -166,11 +166,12 @@ async def test_found_tools_leave_where_the_prompt_is_shortened_anyway(tmp_path: 
             await collect(session.send(f"git status {n}? " + "And more of it. " * 60))
     lists = [names(asked) for asked in model.asked]
 
-    assert len(lists[2]) > MOST
-    assert len(lists[-1]) <= MOST
+    assert max(map(len, lists)) <= MOST
+    assert "send_mail" in lists[2]
     assert "get_weather" in lists[-1]
     assert "search_history" in lists[-1]
-    assert len({tuple(one) for one in lists[3:]}) == 2  # all at once
+    # As it was found, with the whole of the route in its next turn, and with the lookups.
+    assert len({tuple(one) for one in lists[3:]}) == 3
 
 
 def test_least_recently_used_tools_leave() -> None:
@@ -185,14 +186,16 @@ def test_least_recently_used_tools_leave() -> None:
     grown = widened(
         [*map(str, range(toolset.places(12))), FIND],
         [f"new{n}" for n in range(9)],
-        most=12,
+        most=toolset.places(12),
         fits=lambda names: True,
         messages=(),
     )
+    unused = shrunk(["a", "b", "c", "d"], most=2, fits=lambda names: True, messages=())
 
     assert left == ["a", FIND, "c"]
     assert [n for n in grown if n.startswith("new")] == [f"new{n}" for n in range(9)]
-    assert len(grown) - 1 == most_for_now(12)
+    assert len(grown) - 1 == toolset.places(12) == 9  # with the finder and two lookups: 12
+    assert unused == ["c", "d"]  # what came last is what a follow-up is about
 
 
 # -- tools that are not in the prompt -------------------------------------------------------------

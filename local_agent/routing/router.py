@@ -153,10 +153,6 @@ class Router:
         """The thread's set with `names` in it."""
         return self.shelf.widen(values, names)
 
-    def settle(self, values: Mapping[str, Any]) -> ToolSet:
-        """The thread's set in the size it may have for long."""
-        return self.shelf.settle(values)
-
 
 def _is_long(messages: Sequence[AnyMessage]) -> bool:
     chars = 0
