@@ -116,8 +116,10 @@ class Router(Protocol):
         self, messages: Sequence[AnyMessage], values: Mapping[str, Any]
     ) -> Choice: ...
 
-    def with_tools(self, messages: Sequence[AnyMessage], values: Mapping[str, Any]) -> Choice:
-        """The choice for a turn that turned out to need a tool, without a model call."""
+    async def with_tools(
+        self, messages: Sequence[AnyMessage], values: Mapping[str, Any], called: Sequence[str]
+    ) -> Choice:
+        """The choice for a turn that turned out to need tools, the `called` ones among them."""
 
     def find(self, query: str) -> tuple[str, Sequence[str]]:
         """What `find_tools` answers, and the names of the tools it found, best first."""

@@ -51,7 +51,9 @@ class OneRoute:
     async def __call__(self, messages: Sequence[AnyMessage], values: Mapping[str, Any]) -> Choice:
         return Choice(self.route)
 
-    def with_tools(self, messages: Sequence[AnyMessage], values: Mapping[str, Any]) -> Choice:
+    async def with_tools(
+        self, messages: Sequence[AnyMessage], values: Mapping[str, Any], called: Sequence[str]
+    ) -> Choice:
         return Choice(self.route)
 
     def find(self, query: str) -> tuple[str, Sequence[str]]:

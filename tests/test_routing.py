@@ -98,6 +98,19 @@ def test_no_prompt_takes_for_ever() -> None:
     assert asked.judge(last, {}).kind == "unclear"
 
 
+@pytest.mark.parametrize(
+    "prompt", ["天气怎么样？", "请给我的老板发一封关于明天会议的邮件", "東京の天気は？"]
+)
+def test_a_new_topic_without_blanks_is_no_continuation(prompt: str) -> None:
+    """In a script without blanks a whole sentence is one word by its blanks."""
+    asked, _ = router(TOOLS)
+    said = [HumanMessage("git log"), AIMessage("Three commits."), HumanMessage(prompt)]
+    before = {"route": "git", "toolset": {"route": "all", "names": ["git_log"]}}
+
+    assert asked.judge(said, before).kind == "unclear"
+    assert asked.judge([*said[:2], HumanMessage("继续")], before).kind == "tools"
+
+
 # -- routes ---------------------------------------------------------------------------------------
 
 

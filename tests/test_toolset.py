@@ -236,6 +236,19 @@ async def test_wrong_arguments_for_it_are_answered_with_its_schema(tmp_path: Pat
     assert "get_weather(city?: string)" in said
 
 
+async def test_an_unknown_tool_is_answered_with_what_is_near_to_it(tmp_path: Path) -> None:
+    """Among all tools that there are; our own are named only where the prompt has them."""
+    model = ScriptedModel([call(("get_weathers", {})), call(("nope", {})), say("I can't.")])
+    async with opened(tmp_path / "m.db", model, scripted()) as session:
+        await collect(session.send("Show the last commits"))
+    near, far = (text_of(asked["messages"][-1].content) for asked in model.asked[1:])
+
+    assert "Did you mean get_weather" in near
+    assert "git_log" in far
+    assert "find_tools" in far
+    assert "read_result" not in far
+
+
 # -- turns that need no tool ----------------------------------------------------------------------
 
 
@@ -305,9 +318,22 @@ async def test_a_turn_that_needs_a_tool_after_all_gets_it(tmp_path: Path, first:
     assert shown == "It rains."
     assert events[-1].answer == "It rains."
     assert next(t for t in tools if t.name == "get_weather").ran == [{"city": "Oslo"}]
-    assert [e.name for e in events if isinstance(e, RouteChosen)] == ["general", "all"]
+    route = "weather" if "get_weather" in first else "all"
+    assert [e.name for e in events if isinstance(e, RouteChosen)] == ["general", route]
     assert NO_TOOL not in newest(model.asked[-1])
     assert len(messages) == 4
+
+
+async def test_a_tool_that_was_called_against_expectation_is_in_the_set(tmp_path: Path) -> None:
+    """In a thread that has no tools yet, and though no word of the prompt leads to it."""
+    many = [ScriptedTool(f"git_{n}", server="git") for n in range(30)]
+    model = ScriptedModel([call(("get_weather", {})), call(("get_weather", {})), say("Rain.")])
+    async with opened(tmp_path / "m.db", model, [*many, *scripted()]) as session:
+        last = (await collect(session.send("How far is the moon, and is Oslo nice?")))[-1]
+
+    assert names(model.asked[0]) == []
+    assert "get_weather" in names(model.asked[1])
+    assert last.answer == "Rain."
 
 
 @pytest.mark.parametrize(

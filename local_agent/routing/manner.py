@@ -207,6 +207,8 @@ _POINTS = re.compile(
     r"|both|das|dies\w*|davon|dort|damit|ihn|ihm|sie|ca|cela|celui|eso|esto|ese|ella)\b"
 )
 _FEW = 8  # words of a prompt that leans on what was said before it
+# Chinese, Japanese, Thai and their neighbours, written without blanks: each letter is a word here.
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 
 
 def is_about_said(prompt: str) -> bool:
@@ -266,9 +268,10 @@ def _around_own_text(prompt: str) -> str | None:
 def is_continuation(prompt: str) -> bool:
     """Whether the prompt is short and leans on what was said before it."""
     said = plain(prompt)
-    if not said or len(said.split()) > _FEW:
+    length = sum(len(word) if _UNSPACED.search(word) else 1 for word in said.split())
+    if not said or length > _FEW:
         return False
-    return bool(_CONTINUES.match(said) or _POINTS.search(said) or len(said.split()) <= 2)
+    return bool(_CONTINUES.match(said) or _POINTS.search(said) or length <= 2)
 
 
 def asks(text: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from langchain_core.messages import AnyMessage, HumanMessage
@@ -117,7 +118,7 @@ class Shelf:
         what they name best. Of a larger route those that the words fit best.
         """
         order = {name: at for at, name in enumerate(reachable)}
-        members = [name for name in self.routes.tools[route] if name in order]
+        members = [name for name in self._members(route) if name in order]
         best = matches[0].score if matches else 0.0
         named = [m.name for m in matches if m.score >= best * near and m.name in order][:NAMED]
         if len(members) <= size:
@@ -128,6 +129,14 @@ class Shelf:
             wanted = list(dict.fromkeys([*named, *(m.name for m in matches), *members]))
             wanted = [name for name in wanted if name in order]
         return sorted(self._fitting(wanted, size), key=order.__getitem__)
+
+    def _members(self, route: str) -> list[str]:
+        """The tools of a route; of all that there are, each route's first, then their second."""
+        if route != ALL:
+            return list(self.routes.tools[route])
+        columns = zip_longest(*(self.routes.tools[name] for name in self.routes.descriptions))
+        spread = [name for row in columns for name in row if name]
+        return list(dict.fromkeys([*spread, *self.routes.tools[ALL]]))
 
     def _fitting(self, names: Sequence[str], size: int) -> list[str]:
         """The first `size` of `names` that have room together, in order."""
