@@ -170,6 +170,10 @@ CANNOT_BE: list[tuple[list[str], str]] = [
     (["--results", "cases.toml"], "cases.toml has no results of a run."),
     (["unknown.toml"], "Case 'a' wants lamp/none, which no server has."),
     (["cases.toml", "--reply-tokens", "1"], "--reply-tokens must be at least 16"),
+    (["cases.toml", "--configurations", ","], "--configurations names none."),
+    (["cases.toml", "--report", "nowhere/r.md"], "nowhere/r.md cannot be written"),
+    (["cases.toml", "--save", "."], ". cannot be written"),
+    (["empty.toml"], "case 'a' has no turns."),
 ]
 
 
@@ -180,6 +184,7 @@ def test_what_cannot_be(program: Program) -> None:
         'servers = ["lamp.toml"]\n[[case]]\nid = "a"\ncategory = "tool"\nprompt = "p"\n'
         'calls = [{ tool = "lamp/none" }]\n'
     )
+    (program.work / "empty.toml").write_text('[[case]]\nid = "a"\nturns = []\n')
     runs = program.run_all(*(["eval", *line] for line, _ in CANNOT_BE))
     for (_, said), done in zip(CANNOT_BE, runs, strict=True):
         assert (done.code, done.out) == (2, ""), done.err

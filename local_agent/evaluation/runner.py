@@ -180,7 +180,7 @@ def _check_labels(case: Case, schemas: Schemas) -> None:
                 known = ", ".join(schemas)
                 raise ConfigError(
                     f"Case '{case.id}' wants {wanted.tool}, which no server has.",
-                    f"There are: {known}." if len(known) < 400 else "",
+                    f"There are: {known}." if 0 < len(known) < 400 else "",
                 )
 
 
