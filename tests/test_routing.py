@@ -111,6 +111,35 @@ def test_a_new_topic_without_blanks_is_no_continuation(prompt: str) -> None:
     assert asked.judge([*said[:2], HumanMessage("继续")], before).kind == "tools"
 
 
+@pytest.mark.parametrize(
+    ("answer", "prompt"),
+    [
+        ("I can cancel order A1077. Please confirm.", "sounds good"),
+        ("If you confirm, I will cancel order A1077.", "perfect"),
+        ("Shall I cancel it?\n\n- order A1077\n- 40 EUR", "great"),
+        ("Bitte bestätigen.", "super danke"),
+        ('Say "yes" and I will book it.', "sounds good, thanks"),
+        ("Tell me when to start.", "all right"),
+        ("确认后我会取消订单。", "好的"),
+    ],
+)
+def test_a_yes_is_no_small_talk(answer: str, prompt: str) -> None:
+    """What was offered is done with the tools of the turn before."""
+    asked, _ = router(TOOLS)
+    said = [HumanMessage("cancel my order"), AIMessage(answer), HumanMessage(prompt)]
+
+    assert asked.judge(said, {"route": "git"}).kind != "quiet"
+
+
+def test_praise_is_small_talk_of_which_a_call_may_follow() -> None:
+    """Nothing was offered, as far as can be seen; thanks are thanks."""
+    asked, _ = router(TOOLS)
+    said = [HumanMessage("git log"), AIMessage("Three commits.")]
+    verdicts = [asked.judge([*said, HumanMessage(p)], {}) for p in ("great", "thank you, bye")]
+
+    assert [(v.kind, v.quiet) for v in verdicts] == [("quiet", "likely"), ("quiet", "sure")]
+
+
 # -- routes ---------------------------------------------------------------------------------------
 
 

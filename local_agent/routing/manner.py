@@ -64,7 +64,7 @@ def is_small_talk(prompt: str, answered_question: bool) -> bool:
         return bool(prompt.strip()) and not answered_question
     if not _is_of_phrases(said.split()):
         return False
-    return not (answered_question and ASSENT.intersection(said.split()))
+    return not (answered_question and agrees(prompt))
 
 
 _THAT = r"(?:that|it|this|those|these|them|your (?:last |previous )?(?:answer|reply|response|text)"
@@ -211,6 +211,16 @@ _FEW = 8  # words of a prompt that leans on what was said before it
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
 
 
+_END = 600  # characters: a question may have a list behind it
+_WAITS = re.compile(
+    r"let me know|would you like|\bconfirm|\btell me (?:when|if|which|what|to)|\bif you\b"
+    r"|\bwhen you\b|\bonce you|\bready\b|\bchoose\b|\bshall i\b|\bshould i\b|\bsay [\"“'‘]"
+    r"|\bi can (?:now )?\w+"
+    r"|bestätig|\bsoll ich\b|\bsag(?:en sie)? (?:mir|bescheid)|\bwenn (?:du|sie)\b|confirmez"
+    r"|dites[- ]moi|\bsi vous\b|confirma|\bsi quieres\b|\bdime\b|请确认|确认|请告诉我|ください"
+)
+
+
 def is_about_said(prompt: str) -> bool:
     """Whether the prompt asks only about what was said in the conversation, or to say it anew."""
     return len(prompt) <= _LONG and _ABOUT_SAID.fullmatch(plain(prompt)) is not None
@@ -275,7 +285,11 @@ def is_continuation(prompt: str) -> bool:
 
 
 def asks(text: str) -> bool:
-    """Whether a text ends with a question or an offer."""
-    lines = text.strip().splitlines()
-    last = lines[-1].casefold() if lines else ""
-    return any(mark in last for mark in ("?", "？", "let me know", "would you like"))
+    """Whether a text asks something, offers something or waits for a word, near its end."""
+    end = text.strip()[-_END:].casefold()
+    return any(mark in end for mark in "?？؟") or _WAITS.search(end) is not None
+
+
+def agrees(prompt: str) -> bool:
+    """Whether small talk may also be a yes to what was said before it."""
+    return not ASSENT.isdisjoint(plain(prompt).split())

@@ -102,7 +102,8 @@ class Router:
         """What the newest prompt says by its words alone."""
         index, prompt, answer = self.shelf.index, _newest(messages), _answer_before(messages)
         if manner.is_small_talk(prompt, manner.asks(answer)):
-            return Verdict("quiet", quiet="sure")
+            is_sure = not (answer and manner.agrees(prompt))
+            return Verdict("quiet", quiet="sure" if is_sure else "likely")
         query = query_words(prompt)
         matches, topics = index.search(query), index.topics(query)
         is_clear = max(topics.values(), default=0.0) >= CLEAR
