@@ -242,7 +242,15 @@ def test_results_are_saved_and_reported(program: Program) -> None:
     assert "| denial | full | 2 | 100 % |" in text
     assert "| all prompts | baseline (own template) | 4 |" in text
     assert "--label 'own template'" in text
+    twice = program.run("eval", *["--results", "one.json"] * 2, "--report", "R2.md")
+    assert twice.code == 0
+    assert "| denial | full | 2 | 100 % |" in (program.work / "R2.md").read_text()
     saved = json.loads((program.work / "one.json").read_text())
+    odd = {**saved, "turns": [{**saved["turns"][0], "tools": "3"}]}
+    (program.work / "odd.json").write_text(json.dumps(odd))
+    done = program.run("eval", "--results", "odd.json")
+    assert (done.code, done.out) == (2, "")
+    assert "odd.json has no results of a run." in done.err
     assert saved["schema_version"] == 1
     assert all((turn["details"] is None) == (turn["half"] == "held_out") for turn in saved["turns"])
 
