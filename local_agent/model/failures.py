@@ -148,7 +148,9 @@ def from_status(
         )
     if _NOT_LOADED.search(raw):
         return ModelNotLoaded(f"The model server at {base_url} has no model to use: {words}", LOAD)
-    if (status in (200, 404, 405) and _NO_PATH.search(raw)) or words == "an HTML page":
+    if (status in (200, 404, 405) and _NO_PATH.search(raw)) or (
+        status < 500 and words == "an HTML page"
+    ):
         return wrong_path(base_url)
     if status == 404:
         return ModelNotLoaded(f"The model server at {base_url} answered 404: {words}", LOAD)
