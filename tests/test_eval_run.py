@@ -218,6 +218,24 @@ def test_a_server_that_goes_away_ends_the_run(tmp_path: Path, scripted: Start) -
     assert "Run it again: what was answered so far is recorded." in done.err
 
 
+def test_a_baseline_without_all_tools_is_refused(tmp_path: Path, scripted: Start) -> None:
+    """In a context that is too small for them it would be another comparison than it says."""
+    server = scripted(model)
+    server.context_length = 2048
+    made = Program(tmp_path, server.base_url, servers="")
+    (made.work / "cases.toml").write_text(CASES)
+    tool = LAMP.replace("Switch the lamp", "Switch the lamp. " * 60).split("[[tool]]")[1]
+    more = [tool.replace("switch", f"switch_{n}") for n in range(3)]
+    (made.work / "lamp.toml").write_text("[[tool]]".join([LAMP, *more]))
+    runs = made.run_all(
+        *(["eval", "cases.toml", "--configurations", name] for name in ("baseline", "full"))
+    )
+
+    assert (runs[0].code, runs[0].out) == (2, "")
+    assert "of 4 tools have room in the prompts of 'baseline'" in runs[0].err
+    assert runs[1].code == 0, runs[1].err
+
+
 def test_results_are_saved_and_reported(program: Program) -> None:
     """Saved runs are put side by side in one Markdown file, without a model."""
     line = ["eval", "cases.toml", "--configurations"]
