@@ -163,7 +163,7 @@ class _Agent:
         reply, update = await self.asker.reply(state, tools, last=bool(why), thread=thread)
         reply.additional_kwargs["route"] = state.get("route", "")
         values = {**state, **update}
-        known = self.steering.known(tools)
+        known = self.steering.known(tools, values)
         reply = await self.hearer.hear(reply, values, tools, known, last=bool(why))
         if state.get("quiet"):
             update["quiet"] = ""

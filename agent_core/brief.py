@@ -38,8 +38,9 @@ _SECTION = re.compile(
     r"|see also|input|output)[ *_]*:?[ *_]*$.*",
     re.I | re.M | re.S,
 )
-_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
-_BOLD = re.compile(r"(\*{1,3})(?=\w)([^*\n]{1,200}?)(?<=\w)\1")
+# Markup stands apart: in "arr[i](k)" and "2*3*4" the same signs mean something.
+_LINK = re.compile(r"(?<!\w)!?\[([^\]]*)\]\([^)]*\)")
+_BOLD = re.compile(r"(?<![^\s(\[\"'>])(\*{1,3})(?=\w)([^*\n]{1,200}?)(?<=\w)\1(?![\w$/*])")
 _MARKS = re.compile(r"`+|^[ \t]*(?:#+|>|[-*+])[ \t]+", re.M)
 _TAG = re.compile(r"</?(?:p|br|b|i|em|strong|code|pre|ul|ol|li|div|span|h[1-6])\s*/?>", re.I)
 _STOP = re.compile(r"(?<=[.!?])\s+(?=[\"'(A-Z0-9\u00c0-\u00de])|(?<=[\u3002\uff01\uff1f])")

@@ -111,7 +111,12 @@ def _understood(
         return heard
     wider = repair(reply, known.all, messages)
     called = {c["name"] for c in (*wider.tool_calls, *wider.invalid_tool_calls)}
-    return wider if called & {tool.name for tool in known.others} else heard
+    names = {tool.name for tool in known.tools}
+    # Of a name that none has, the wider error says which of all that there are is near to it.
+    lost = heard.invalid_tool_calls and all(
+        c["name"] not in names for c in heard.invalid_tool_calls
+    )
+    return wider if lost or called & {tool.name for tool in known.others} else heard
 
 
 def worth_asking_again(

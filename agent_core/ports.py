@@ -116,17 +116,16 @@ class Router(Protocol):
         self, messages: Sequence[AnyMessage], values: Mapping[str, Any]
     ) -> Choice: ...
 
-    def with_tools(self, messages: Sequence[AnyMessage], values: Mapping[str, Any]) -> Choice:
-        """The choice for a turn that turned out to need a tool, without a model call."""
+    async def with_tools(
+        self, messages: Sequence[AnyMessage], values: Mapping[str, Any], called: Sequence[str]
+    ) -> Choice:
+        """The choice for a turn that turned out to need tools, the `called` ones among them."""
 
     def find(self, query: str) -> tuple[str, Sequence[str]]:
         """What `find_tools` answers, and the names of the tools it found, best first."""
 
     def widen(self, values: Mapping[str, Any], names: Sequence[str]) -> Mapping[str, Any]:
         """The thread's set of tools with `names` in it."""
-
-    def settle(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The thread's set of tools in the size it may have for long."""
 
 
 Policy = Callable[[Tool, Mapping[str, Any], Sequence[str]], Literal["allow", "ask", "deny"]]

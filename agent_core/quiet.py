@@ -15,7 +15,7 @@ from typing import Any, Literal
 from langchain_core.messages import AIMessage
 
 from agent_core.hear import Hearer, repaired
-from agent_core.reply import Delta, emit, emit_delta, emit_text
+from agent_core.reply import Delta, emit, emit_delta, emit_text, emit_usage
 from agent_core.steer import Steering
 from agent_core.turn import answer_of
 from context import text_of
@@ -82,19 +82,24 @@ async def answered_quietly(
     without any tool.
     """
     opening, update, is_sure = Opening(emit_delta), dict[str, Any](), values["quiet"] == "sure"
-    offered = steering.tools_of(values)
+    offered, called = steering.tools_of(values), list[str]()
     for tools in (offered, []) if is_sure and offered else (offered,):
         now = {**values, **update}
         reply, more = await hearer.asker.reply(now, tools, last=True, thread=thread, tell=opening)
         update |= more
         reply.additional_kwargs["route"] = values.get("route", "")
-        known, messages = steering.known(offered), values["messages"]
+        known, messages = steering.known(offered, now), values["messages"]
         heard, unshown = repaired(reply, hearer.repair, known, messages, last=False)
         text, has_calls = text_of(heard.content), heard.tool_calls or heard.invalid_tool_calls
         if text.strip() and not has_calls and (is_sure or not declines(text)):
             opening.release()
             emit_text(unshown)
             return answer_of(heard), update
-    update |= steering.not_quiet({**values, **update})
+        called += [str(call["name"]) for call in (*heard.tool_calls, *heard.invalid_tool_calls)]
+    more, usage = await steering.not_quiet({**values, **update}, called)
+    if usage:
+        hearer.asker.ledger.side_call("router")
+    emit_usage(usage)
+    update |= more
     emit(event="route", name=update["route"])
     return None, update

@@ -11,7 +11,6 @@ from langchain_core.messages.ai import UsageMetadata
 from langgraph.graph import END
 
 from agent_core.hear import Known
-from agent_core.maintain import is_due
 from agent_core.ports import Choice, Router, Tool
 from agent_core.prompt import Composer
 from agent_core.toolset import LOUD, tools_of, toolset_in
@@ -35,13 +34,12 @@ class Steering:
         """Those of the turn before, which the server has read."""
         return self.tools_of({"toolset": values.get("toolset_before") or toolset_in(values)})
 
-    def known(self, tools: Sequence[Tool]) -> Known:
-        """What a reply to a prompt with `tools` may call."""
+    def known(self, tools: Sequence[Tool], values: Mapping[str, Any]) -> Known:
+        """What a reply may call to a prompt with `tools`, which brought the state to `values`."""
         names = {tool.name for tool in tools}
         others = [tool for tool in self.tools.values() if tool.name not in names]
-        built_in = self.composer.built_in
-        mine = [tool for tool in tools if tool.name not in built_in]
-        return Known([*mine, *built_in.values()], others)
+        lookups = self.composer.lookups.values() if values.get("lookup") else ()
+        return Known([*tools, *lookups], others)
 
     async def turn(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], UsageMetadata | None]:
         """What goes into the state at the start of a turn, and what asking the model took."""
@@ -50,11 +48,6 @@ class Steering:
         # What was said and is not shown whole has to be looked up, and that takes a tool.
         quiet = "" if choice.quiet == "said" and values.get("lookup") else choice.quiet
         update: dict[str, Any] = {"route": choice.route, "quiet": quiet}
-        new = {**values, "toolset": toolset}
-        settled = dict(self.router.settle(new))
-        # Where the prompt is shortened all is read anew in any case.
-        if settled != toolset and is_due(new, self.tools_of(new), self.composer):
-            toolset = settled
         if toolset != before:
             update |= {"toolset": toolset, "toolset_before": before}
         elif values.get("toolset_before"):
@@ -63,12 +56,17 @@ class Steering:
             update["nudged"] = [*values.get("nudged", []), _prompt_id(values)]
         return update, choice.usage
 
-    def not_quiet(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What goes into the state where a turn that was to need no tool does."""
-        choice, prompt = self.router.with_tools(values["messages"], values), _prompt_id(values)
+    async def not_quiet(
+        self, values: Mapping[str, Any], called: Sequence[str]
+    ) -> tuple[dict[str, Any], UsageMetadata | None]:
+        """What goes into the state where a turn that was to need no tool does, and what asking the
+        model took. `called` are names that the model called nevertheless."""
+        names = [name for name in called if name in self.tools]
+        choice = await self.router.with_tools(values["messages"], values, names)
+        prompt = _prompt_id(values)
         nudged = [i for i in values.get("nudged", []) if i != prompt]
         update = {"route": choice.route, "quiet": LOUD, "nudged": nudged}
-        return {**update, "toolset": _toolset(choice)}
+        return {**update, "toolset": _toolset(choice)}, choice.usage
 
     def widened(self, values: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
         """What goes into the state so that the tools of these names are in the next prompt."""

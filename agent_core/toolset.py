@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from langchain_core.messages import AIMessage, AnyMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langchain_core.messages.ai import UsageMetadata
 
 from agent_core.ports import Tool
@@ -20,7 +20,6 @@ from agent_core.recall import Lookup
 
 FIND = "agent/find_tools"  # stands in `names` for the tool that finds others; no tool has a slash
 _LOOKUPS = 2  # tools that a prompt has from the first result on that is not shown whole
-_EXCESS = 4  # tools of servers that a set may have over its size until it changes anyway
 
 Quiet = Literal["", "said", "likely", "sure"]
 LOUD = "over"  # in the place of `Quiet`: this turn was to need no tool, and does
@@ -52,16 +51,15 @@ class OneRoute:
     async def __call__(self, messages: Sequence[AnyMessage], values: Mapping[str, Any]) -> Choice:
         return Choice(self.route)
 
-    def with_tools(self, messages: Sequence[AnyMessage], values: Mapping[str, Any]) -> Choice:
+    async def with_tools(
+        self, messages: Sequence[AnyMessage], values: Mapping[str, Any], called: Sequence[str]
+    ) -> Choice:
         return Choice(self.route)
 
     def find(self, query: str) -> tuple[str, Sequence[str]]:
         return "There are no other tools.", ()
 
     def widen(self, values: Mapping[str, Any], names: Sequence[str]) -> ToolSet:
-        return toolset_in(values)
-
-    def settle(self, values: Mapping[str, Any]) -> ToolSet:
         return toolset_in(values)
 
 
@@ -96,17 +94,13 @@ def tools_of(
     return [known[name] for name in names_of(toolset, routes) if name in known]
 
 
-def places(most: int, *, lookup: bool = False) -> int:
+def places(most: int) -> int:
     """How many tools of servers a cut set has, so that with our own it has at most `most`.
 
-    `lookup`: the lookups are among those. Of a small number half is for the servers.
+    The lookups have theirs from the start: they come in the middle of a turn. Of a small number
+    half is for the servers.
     """
-    return max(most - 1 - (_LOOKUPS if lookup else 0), (most + 1) // 2)
-
-
-def most_for_now(most: int) -> int:
-    """How many it may have for a while: found ones come in the middle of a turn."""
-    return places(most) + min(places(most) // 2, _EXCESS)
+    return max(most - 1 - _LOOKUPS, (most + 1) // 2)
 
 
 def last_used(messages: Sequence[AnyMessage]) -> dict[str, int]:
@@ -127,14 +121,15 @@ def widened(
     most: int,
     fits: Fits,
     messages: Sequence[AnyMessage],
+    dear: Sequence[str] = (),
 ) -> list[str]:
     """The set `names` with the `new` tools behind it.
 
-    Beyond `most_for_now(most)`, and where the tools have no room in the prompt, those leave that
-    were not used for longest, of which none is new.
+    Beyond `most`, and where the tools have no room in the prompt, others leave as in `shrunk`, of
+    which none is new.
     """
     grown = [*names, *(name for name in dict.fromkeys(new) if name not in names)]
-    return shrunk(grown, most=most_for_now(most), fits=fits, messages=messages, kept=new)
+    return shrunk(grown, most=most, fits=fits, messages=messages, kept=new, dear=dear)
 
 
 def shrunk(
@@ -144,10 +139,12 @@ def shrunk(
     fits: Fits,
     messages: Sequence[AnyMessage],
     kept: Collection[str] = (),
+    dear: Sequence[str] = (),
 ) -> list[str]:
     """The set without those that were not used for longest, until it has `most` and fits.
 
-    Of tools that were never used the last ones leave first. `kept` ones stay.
+    Of tools that were never used those leave first that came first. Last leave what this turn has
+    called and, the last of them latest, what is `dear` to it. `kept` ones stay.
     """
     left = list(names)
 
@@ -156,9 +153,14 @@ def shrunk(
 
     if is_small():  # without a look through the whole thread
         return left
-    used = last_used(messages)
-    leaving = [n for n in left if n not in kept and n != FIND]
-    leaving.sort(key=lambda name: (used.get(name, -1), -left.index(name)))
+    used, dearness = last_used(messages), {name: at for at, name in enumerate(dear)}
+    turn = max((at for at, m in enumerate(messages) if isinstance(m, HumanMessage)), default=0)
+
+    def worth(name: str) -> tuple[bool, int, int, int]:
+        at = used.get(name, -1)
+        return at > turn, dearness.get(name, -1), at, left.index(name)
+
+    leaving = sorted((n for n in left if n not in kept and n != FIND), key=worth)
     for name in leaving:
         left.remove(name)
         if is_small():

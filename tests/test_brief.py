@@ -33,6 +33,7 @@ def schema(properties: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         ("# Log\n\nShows it, see [docs](http://x.example/y).", "Log Shows it, see docs."),
         ("Finds files.\n\n```py\nfind('*.py')\n```\n", "Finds files."),
         ("Takes a glob like *.py or **/*.md", "Takes a glob like *.py or **/*.md"),
+        *((t, t) for t in ("2*3*4 or a*b*c", "src/*foo*bar", "arr[i](k)", "in $*USD*$")),
         ("Set <owner>/<repo> and __init__", "Set <owner>/<repo> and __init__"),
         ("Args:\n  only this", "Args: only this"),
         ("", ""),

@@ -48,6 +48,7 @@ COMMANDS = (
     ("/hlep", "error: There is no command /hlep. Did you mean /help?"),
     ("/servers now", "error: /servers takes nothing after it."),
     ("/tools echo", "echo  (of the server echo; only reads)"),
+    ("/tools find_tools", "find_tools  (of the server agent; only reads)"),
     ("/tools nothing", "error: There is no tool 'nothing'."),
     ("/etc/hosts is what?", "the script has 3 replies"),
 )

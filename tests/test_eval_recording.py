@@ -89,9 +89,41 @@ def test_a_recording_is_read_back(tmp_path: Path) -> None:
         again.open(None)
         assert (again.get("k"), again.get("o"), len(again)) == (REPLY, odd, 2)
         assert (again.server, again.seconds) == (fingerprint(ABOUT), [1.5])
-    assert path.read_bytes().endswith(b"\n")
     with pytest.raises(UsageError, match="can only be read"):
         again.keep("n", REPLY)
+
+
+@pytest.mark.parametrize("is_served", [False, True])
+@pytest.mark.parametrize("text", ['{"my": "one line"}', "two lines\nof notes", '{"a": 1}\n{"b"'])
+def test_a_file_that_is_no_recording_stays_as_it_is(
+    tmp_path: Path, text: str, is_served: bool
+) -> None:
+    """Named by mistake, it is refused to the byte as it was."""
+    path = tmp_path / "precious.json"
+    path.write_text(text)
+    with pytest.raises(UsageError, match="is no recording"):
+        Recording(path).open(ABOUT if is_served else None)
+    assert path.read_text() == text
+
+
+def test_a_replay_writes_nothing(tmp_path: Path) -> None:
+    """The line that a kill tore is left out, and stays until the next reply is recorded."""
+    path = tmp_path / "r.jsonl"
+    recording = Recording(path)
+    recording.open(ABOUT)
+    recording.keep("k", REPLY)
+    whole = path.read_bytes()
+    path.write_bytes(torn := whole + b'{"key": "l", "sta')
+
+    replayed = Recording(path)
+    replayed.open(None)
+    assert (len(replayed), path.read_bytes()) == (1, torn)
+    packed = tmp_path / "r.jsonl.gz"
+    packed.write_bytes(data := gzip.compress(torn))
+    Recording(packed).open(None)
+    assert packed.read_bytes() == data
+    Recording(path).open(ABOUT)
+    assert path.read_bytes() == whole
 
 
 def test_each_server_has_a_file_of_its_own_in_a_folder(tmp_path: Path) -> None:

@@ -170,6 +170,10 @@ CANNOT_BE: list[tuple[list[str], str]] = [
     (["--results", "cases.toml"], "cases.toml has no results of a run."),
     (["unknown.toml"], "Case 'a' wants lamp/none, which no server has."),
     (["cases.toml", "--reply-tokens", "1"], "--reply-tokens must be at least 16"),
+    (["cases.toml", "--configurations", ","], "--configurations names none."),
+    (["cases.toml", "--report", "nowhere/r.md"], "nowhere/r.md cannot be written"),
+    (["cases.toml", "--save", "."], ". cannot be written"),
+    (["empty.toml"], "case 'a' has no turns."),
 ]
 
 
@@ -180,6 +184,7 @@ def test_what_cannot_be(program: Program) -> None:
         'servers = ["lamp.toml"]\n[[case]]\nid = "a"\ncategory = "tool"\nprompt = "p"\n'
         'calls = [{ tool = "lamp/none" }]\n'
     )
+    (program.work / "empty.toml").write_text('[[case]]\nid = "a"\nturns = []\n')
     runs = program.run_all(*(["eval", *line] for line, _ in CANNOT_BE))
     for (_, said), done in zip(CANNOT_BE, runs, strict=True):
         assert (done.code, done.out) == (2, ""), done.err
@@ -213,6 +218,24 @@ def test_a_server_that_goes_away_ends_the_run(tmp_path: Path, scripted: Start) -
     assert "Run it again: what was answered so far is recorded." in done.err
 
 
+def test_a_baseline_without_all_tools_is_refused(tmp_path: Path, scripted: Start) -> None:
+    """In a context that is too small for them it would be another comparison than it says."""
+    server = scripted(model)
+    server.context_length = 2048
+    made = Program(tmp_path, server.base_url, servers="")
+    (made.work / "cases.toml").write_text(CASES)
+    tool = LAMP.replace("Switch the lamp", "Switch the lamp. " * 60).split("[[tool]]")[1]
+    more = [tool.replace("switch", f"switch_{n}") for n in range(3)]
+    (made.work / "lamp.toml").write_text("[[tool]]".join([LAMP, *more]))
+    runs = made.run_all(
+        *(["eval", "cases.toml", "--configurations", name] for name in ("baseline", "full"))
+    )
+
+    assert (runs[0].code, runs[0].out) == (2, "")
+    assert "of 4 tools have room in the prompts of 'baseline'" in runs[0].err
+    assert runs[1].code == 0, runs[1].err
+
+
 def test_results_are_saved_and_reported(program: Program) -> None:
     """Saved runs are put side by side in one Markdown file, without a model."""
     line = ["eval", "cases.toml", "--configurations"]
@@ -237,7 +260,15 @@ def test_results_are_saved_and_reported(program: Program) -> None:
     assert "| denial | full | 2 | 100 % |" in text
     assert "| all prompts | baseline (own template) | 4 |" in text
     assert "--label 'own template'" in text
+    twice = program.run("eval", *["--results", "one.json"] * 2, "--report", "R2.md")
+    assert twice.code == 0
+    assert "| denial | full | 2 | 100 % |" in (program.work / "R2.md").read_text()
     saved = json.loads((program.work / "one.json").read_text())
+    odd = {**saved, "turns": [{**saved["turns"][0], "tools": "3"}]}
+    (program.work / "odd.json").write_text(json.dumps(odd))
+    done = program.run("eval", "--results", "odd.json")
+    assert (done.code, done.out) == (2, "")
+    assert "odd.json has no results of a run." in done.err
     assert saved["schema_version"] == 1
     assert all((turn["details"] is None) == (turn["half"] == "held_out") for turn in saved["turns"])
 

@@ -241,6 +241,14 @@ async def test_not_an_openai_server(scripted: Start, connect: Connect, reply: Fa
         await model.reply(HI)
 
 
+async def test_a_gateway_in_front_of_the_server(scripted: Start, connect: Connect) -> None:
+    """The page of a proxy says nothing of the address."""
+    model = await connect(scripted([Fail(502, "<html>Bad gateway</html>")] * 5))
+    with pytest.raises(ModelError, match="answered 502") as raised:
+        await model.reply(HI)
+    assert "base_url" not in raised.value.hint
+
+
 @pytest.mark.parametrize("reply", [Fail(200, ""), Fail(200, "[]"), Fail(200, {"choices": None})])
 async def test_empty_successes(scripted: Start, connect: Connect, reply: Fail) -> None:
     """A success without an answer in it is an error."""

@@ -176,6 +176,7 @@ async def test_what_no_form_helps_is_said() -> None:
         Fail(500, {"error": {"message": "CUDA error: out of memory"}}),
         Fail(400, {"error": {"message": "temperature must be a number"}}),
         overflow_reply("llama.cpp", 9000, 4096),
+        Fail(500, {"error": {"message": "tools param requires --jinja flag"}}),
     ],
 )
 async def test_other_errors_are_not_sent_again(reply: Reply) -> None:
@@ -200,6 +201,8 @@ async def test_other_errors_are_not_sent_again(reply: Reply) -> None:
         ("Invalid 'messages' in payload", None),
         ("jinja2.exceptions.TemplateError: System role not supported", Form(tools=True)),
         ("messages.1.content: null content is not allowed", None),
+        ("messages: text content blocks must be non-empty", Form()),
+        ("messages.2: content must not be empty", Form()),
     ],
 )
 def test_the_words_say_what_is_refused(words: str, form: Form | None) -> None:

@@ -50,6 +50,96 @@ def names(toolset: Mapping[str, Any]) -> list[str]:
     return [name for name in toolset["names"] if name != FIND]
 
 
+@pytest.mark.parametrize(
+    ("prompt", "kind", "route"),
+    [
+        ("Write a short poem about autumn and save it as a note", "tools", "notes"),
+        ("Tell me a joke and write it into the notes", "tools", "notes"),
+        ("Schreib ein Gedicht und speichere es als Notiz", "tools", "notes"),
+        (
+            'translate "good morning my friend" to French and put it into the notes',
+            "tools",
+            "notes",
+        ),
+        ("Proofread this and make a note with it: I has a apple", "unclear", "notes"),
+        ('Rewrite the note "trip": make it shorter please now', "tools", "notes"),
+        ("polish the notes: remove old ones", "unclear", "notes"),
+        ("Write a haiku about rain", "quiet", ""),
+        ("Write a poem about cats and dogs", "quiet", ""),
+        ('Correct the grammar: "He go to school every days."', "quiet", ""),
+        ("Shorten this to five words or so: The meeting is put off.", "quiet", ""),
+        ("Improve this text: the note on the door was torn off", "quiet", ""),
+    ],
+)
+def test_a_text_that_is_to_be_kept_somewhere(prompt: str, kind: str, route: str) -> None:
+    """A model writes a poem out of itself, but saves it with a tool."""
+    kit = [
+        FakeTool("note_create", "notes", description="Save a text as a note"),
+        FakeTool("note_search", "notes", description="Find words in notes"),
+        FakeTool("log", "git", description="Show the last commits"),
+        FakeTool("now", "time", description="The current time"),
+    ]
+    asked, _ = router(kit)
+    verdict = asked.judge([HumanMessage(prompt)], {})
+
+    assert (verdict.kind, verdict.route) == (kind, route)
+
+
+def test_no_prompt_takes_for_ever() -> None:
+    """Each of these can be read in more ways than could ever be tried."""
+    asked, _ = router(TOOLS)
+    for prompt in (
+        "thanks a lot " * 30 + "x",
+        "explain it" + " in one" * 55 + " zz zz",
+        "ok " * 130,
+    ):
+        assert asked.judge([HumanMessage(prompt), AIMessage("a")], {}).kind in ("unclear", "quiet")
+    last = [AIMessage("a"), HumanMessage("explain it" + " in one" * 55 + " zz zz")]
+    assert asked.judge(last, {}).kind == "unclear"
+
+
+@pytest.mark.parametrize(
+    "prompt", ["天气怎么样？", "请给我的老板发一封关于明天会议的邮件", "東京の天気は？"]
+)
+def test_a_new_topic_without_blanks_is_no_continuation(prompt: str) -> None:
+    """In a script without blanks a whole sentence is one word by its blanks."""
+    asked, _ = router(TOOLS)
+    said = [HumanMessage("git log"), AIMessage("Three commits."), HumanMessage(prompt)]
+    before = {"route": "git", "toolset": {"route": "all", "names": ["git_log"]}}
+
+    assert asked.judge(said, before).kind == "unclear"
+    assert asked.judge([*said[:2], HumanMessage("继续")], before).kind == "tools"
+
+
+@pytest.mark.parametrize(
+    ("answer", "prompt"),
+    [
+        ("I can cancel order A1077. Please confirm.", "sounds good"),
+        ("If you confirm, I will cancel order A1077.", "perfect"),
+        ("Shall I cancel it?\n\n- order A1077\n- 40 EUR", "great"),
+        ("Bitte bestätigen.", "super danke"),
+        ('Say "yes" and I will book it.', "sounds good, thanks"),
+        ("Tell me when to start.", "all right"),
+        ("确认后我会取消订单。", "好的"),
+    ],
+)
+def test_a_yes_is_no_small_talk(answer: str, prompt: str) -> None:
+    """What was offered is done with the tools of the turn before."""
+    asked, _ = router(TOOLS)
+    said = [HumanMessage("cancel my order"), AIMessage(answer), HumanMessage(prompt)]
+
+    assert asked.judge(said, {"route": "git"}).kind != "quiet"
+
+
+def test_praise_is_small_talk_of_which_a_call_may_follow() -> None:
+    """Nothing was offered, as far as can be seen; thanks are thanks."""
+    asked, _ = router(TOOLS)
+    said = [HumanMessage("git log"), AIMessage("Three commits.")]
+    verdicts = [asked.judge([*said, HumanMessage(p)], {}) for p in ("great", "thank you, bye")]
+
+    assert [(v.kind, v.quiet) for v in verdicts] == [("quiet", "likely"), ("quiet", "sure")]
+
+
 # -- routes ---------------------------------------------------------------------------------------
 
 

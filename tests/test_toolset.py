@@ -12,7 +12,7 @@ from langchain_core.messages import AIMessage, HumanMessage
 from agent_core import toolset
 from agent_core.ledger import Ledger
 from agent_core.quiet import declines
-from agent_core.toolset import FIND, most_for_now, shrunk, widened
+from agent_core.toolset import FIND, shrunk, widened
 from agent_core.view import NO_TOOL, Limits
 from context import Window, text_of, weigh_tool
 from local_agent.events import RouteChosen, TextDelta, TurnFinished
@@ -148,9 +148,9 @@ async def test_no_prompt_has_more_tools_than_allowed_between_turns(tmp_path: Pat
     assert "calculate" in names(model.asked[-1])
 
 
-async def test_found_tools_leave_where_the_prompt_is_shortened_anyway(tmp_path: Path) -> None:
-    """A set that was widened stays until the next step of maintenance; then it has its size, and
-    what was used is in it."""
+async def test_no_prompt_has_more_than_the_most(tmp_path: Path) -> None:
+    """Neither with what two searches found, nor with the lookups that come when turns are folded;
+    what was used stays."""
     model = ScriptedModel(
         [
             call(("find_tools", {"query": "weather in a city"})),
@@ -166,11 +166,12 @@ async def test_found_tools_leave_where_the_prompt_is_shortened_anyway(tmp_path: 
             await collect(session.send(f"git status {n}? " + "And more of it. " * 60))
     lists = [names(asked) for asked in model.asked]
 
-    assert len(lists[2]) > MOST
-    assert len(lists[-1]) <= MOST
+    assert max(map(len, lists)) <= MOST
+    assert "send_mail" in lists[2]
     assert "get_weather" in lists[-1]
     assert "search_history" in lists[-1]
-    assert len({tuple(one) for one in lists[3:]}) == 2  # all at once
+    # As it was found, with the whole of the route in its next turn, and with the lookups.
+    assert len({tuple(one) for one in lists[3:]}) == 3
 
 
 def test_least_recently_used_tools_leave() -> None:
@@ -185,14 +186,16 @@ def test_least_recently_used_tools_leave() -> None:
     grown = widened(
         [*map(str, range(toolset.places(12))), FIND],
         [f"new{n}" for n in range(9)],
-        most=12,
+        most=toolset.places(12),
         fits=lambda names: True,
         messages=(),
     )
+    unused = shrunk(["a", "b", "c", "d"], most=2, fits=lambda names: True, messages=())
 
     assert left == ["a", FIND, "c"]
     assert [n for n in grown if n.startswith("new")] == [f"new{n}" for n in range(9)]
-    assert len(grown) - 1 == most_for_now(12)
+    assert len(grown) - 1 == toolset.places(12) == 9  # with the finder and two lookups: 12
+    assert unused == ["c", "d"]  # what came last is what a follow-up is about
 
 
 # -- tools that are not in the prompt -------------------------------------------------------------
@@ -231,6 +234,19 @@ async def test_wrong_arguments_for_it_are_answered_with_its_schema(tmp_path: Pat
 
     said = text_of(model.asked[1]["messages"][-1].content)
     assert "get_weather(city?: string)" in said
+
+
+async def test_an_unknown_tool_is_answered_with_what_is_near_to_it(tmp_path: Path) -> None:
+    """Among all tools that there are; our own are named only where the prompt has them."""
+    model = ScriptedModel([call(("get_weathers", {})), call(("nope", {})), say("I can't.")])
+    async with opened(tmp_path / "m.db", model, scripted()) as session:
+        await collect(session.send("Show the last commits"))
+    near, far = (text_of(asked["messages"][-1].content) for asked in model.asked[1:])
+
+    assert "Did you mean get_weather" in near
+    assert "git_log" in far
+    assert "find_tools" in far
+    assert "read_result" not in far
 
 
 # -- turns that need no tool ----------------------------------------------------------------------
@@ -302,9 +318,22 @@ async def test_a_turn_that_needs_a_tool_after_all_gets_it(tmp_path: Path, first:
     assert shown == "It rains."
     assert events[-1].answer == "It rains."
     assert next(t for t in tools if t.name == "get_weather").ran == [{"city": "Oslo"}]
-    assert [e.name for e in events if isinstance(e, RouteChosen)] == ["general", "all"]
+    route = "weather" if "get_weather" in first else "all"
+    assert [e.name for e in events if isinstance(e, RouteChosen)] == ["general", route]
     assert NO_TOOL not in newest(model.asked[-1])
     assert len(messages) == 4
+
+
+async def test_a_tool_that_was_called_against_expectation_is_in_the_set(tmp_path: Path) -> None:
+    """In a thread that has no tools yet, and though no word of the prompt leads to it."""
+    many = [ScriptedTool(f"git_{n}", server="git") for n in range(30)]
+    model = ScriptedModel([call(("get_weather", {})), call(("get_weather", {})), say("Rain.")])
+    async with opened(tmp_path / "m.db", model, [*many, *scripted()]) as session:
+        last = (await collect(session.send("How far is the moon, and is Oslo nice?")))[-1]
+
+    assert names(model.asked[0]) == []
+    assert "get_weather" in names(model.asked[1])
+    assert last.answer == "Rain."
 
 
 @pytest.mark.parametrize(

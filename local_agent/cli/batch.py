@@ -116,8 +116,12 @@ async def _run_all(
         tools = len(app.servers.tools)
         shown.renderer.init(thread=session.thread, tools=tools, model=app.model.name)
     opened = await finish_open_turn(session, _earlier(shown.notes), decide, settings.timeout)
-    if opened is not None and opened.status != "ok":
+    if opened is not None and opened.status != "ok" and not await _is_over(session, opened):
         # The prompts of this run are not taken: they would come behind a turn that is still open.
+        if opened.status in ("error", "timeout"):
+            shown.say(
+                "No prompt of this run was sent: the turn before it is still open.", "warning"
+            )
         if run.output != "text":
             shown.renderer.show(replace(opened, answer=""))
         return exit_code(opened)
@@ -126,6 +130,11 @@ async def _run_all(
         if finished is None or finished.status != "ok":
             return exit_code(finished)
     return errors.OK
+
+
+async def _is_over(session: Session, opened: TurnFinished) -> bool:
+    """Whether the turn that was open has come to an end, if not to a good one."""
+    return opened.status in ("step_limit", "error") and not await session.is_unfinished()
 
 
 def _earlier(notes: NotesRenderer) -> Show:

@@ -36,16 +36,21 @@ async def tools(app: App, session: Session, name: str) -> Reply:
         mark = "read " if tool.read_only else "write"
         about = " ".join(tool.description.split())[:_ABOUT]
         rows.append(visible(f"{mark}  {tool.name}  ({tool.server})  {about}", newlines=False))
-    here = [tool.name for tool in offered(app, await session.values()) if tool.server != "agent"]
+    built_in = app.maintainer.composer.built_in
+    there = [tool.name for tool in offered(app, await session.values())]
+    here = [name for name in there if name not in built_in]
     if 0 < len(here) < len(app.servers.tools):
         of = f"{len(here)} of {len(app.servers.tools)}"
-        rows.append(f"In this thread's prompt, {of}: {one_line(', '.join(here))}.")
+        own = "".join(f", and {name}" for name in there if name in built_in)
+        rows.append(f"In this thread's prompt, {of}: {one_line(', '.join(here))}{own}.")
     return Reply("\n".join(rows))
 
 
 def _whole(app: App, name: str) -> str:
-    """A tool as its server describes it. Raises `UsageError` where there is none of that name."""
-    tool = next((t for t in app.servers.tools if name in (t.name, t.original)), None)
+    """A tool as its server describes it, or one of our own. Raises `UsageError` where there is none
+    of that name."""
+    own = app.maintainer.composer.built_in
+    tool = next((t for t in app.servers.tools if name in (t.name, t.original)), own.get(name))
     if tool is None:
         raise UsageError(f"There is no tool '{one_line(name)}'.", "/tools lists them.")
     kind = "only reads" if tool.read_only else "may change something: it is asked about"

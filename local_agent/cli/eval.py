@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from local_agent import errors
 from local_agent.cli.options import (
     base_url_option,
     config_option,
@@ -116,7 +115,11 @@ def evaluate(
     settings = trusted_settings(flags_of(ctx, config=config, model=model, base_url=base_url))
     with ExitStack() as stack:
         cases = _cases(wish, stack)
-        run = asyncio.run(_run(wish, settings, cases))
+        try:
+            run = asyncio.run(_run(wish, settings, cases))
+        except KeyboardInterrupt:
+            _say("" if wish.replay else "Stopped. The same command goes on where this one was.")
+            raise
     if run is not None:
         _show(wish, [run])
 
@@ -135,6 +138,22 @@ def _check(wish: Wish) -> None:
         raise UsageError("--max-steps, --sample and --bfcl-count must be at least 1.")
     if wish.bfcl and wish.files:
         raise UsageError("--bfcl takes no FILES.", "Run them one after the other.")
+    if not wish.names:
+        raise UsageError("--configurations names none.", f"There are: {ALL}.")
+    for path in filter(None, (wish.save, wish.report)):  # not after hours of running
+        _check_place(Path(path))
+
+
+def _check_place(path: Path) -> None:
+    """Raises UsageError where no file can be written."""
+    is_new = not path.exists()
+    try:
+        with path.open("a", encoding="utf-8"):
+            pass
+        if is_new:
+            path.unlink()
+    except OSError as exc:
+        raise _unwritable(path, exc) from exc
 
 
 def _cases(wish: Wish, stack: ExitStack) -> list[Case]:
@@ -230,14 +249,22 @@ def _one_line(text: str) -> str:
 
 def _show(wish: Wish, runs: list[Run]) -> None:
     from local_agent.evaluation.configurations import BASELINE
-    from local_agent.evaluation.report import failures, markdown, merged, terminal
+    from local_agent.evaluation.report import markdown
     from local_agent.evaluation.results import to_json
 
     if wish.save:
         text = json.dumps(to_json(runs[0], BASELINE), ensure_ascii=False, indent=1)
         _write(wish.save, text + "\n")
+    _print(wish, runs)
     if wish.report:
         _write(wish.report, markdown(runs, BASELINE, wish.note))
+
+
+def _print(wish: Wish, runs: list[Run]) -> None:
+    from local_agent.evaluation.configurations import BASELINE
+    from local_agent.evaluation.report import failures, merged, terminal
+    from local_agent.evaluation.results import to_json
+
     if wish.as_json:
         objects = [to_json(run, BASELINE) for run in runs]
         print_line(
@@ -258,4 +285,8 @@ def _write(path: str, text: str) -> None:
     try:
         Path(path).write_text(text, encoding="utf-8")
     except OSError as exc:
-        raise errors.UsageError(f"{path} cannot be written: {exc.strerror}.") from exc
+        raise _unwritable(path, exc) from exc
+
+
+def _unwritable(path: object, exc: OSError) -> UsageError:
+    return UsageError(f"{path} cannot be written: {exc.strerror}.", "Name another file.")

@@ -78,6 +78,7 @@ def pull(ctx: click.Context, yes: bool, if_needed: bool) -> None:
 def list_(ctx: click.Context, /, *, as_json: bool, **given: Any) -> None:
     """List what the model server offers, and the context length each model is loaded with."""
     from local_agent.model import list_models
+    from local_agent.model.failures import LOAD
 
     settings = trusted_settings(flags_of(ctx, **given)).model
     if settings.name == "embedded":
@@ -90,6 +91,8 @@ def list_(ctx: click.Context, /, *, as_json: bool, **given: Any) -> None:
         return
     for line in _lines(found, probed):
         safe_write(sys.stdout, visible(line, newlines=False) + "\n")
+    if not found:
+        click.echo(f"No model is loaded at {settings.address}. {LOAD}", err=True)
 
 
 def _lines(found: Sequence[ModelInfo], probed: Collection[str]) -> list[str]:

@@ -153,6 +153,8 @@ def _case(
         raise ConfigError(f"{check.place} has both prompt and turns.", "Give it one of them.")
     common = {key: value for key, value in row.items() if key not in ("id", "turns")}
     rows = check.rows(row, "turns") if "turns" in row else [{}]
+    if not rows:
+        raise ConfigError(f"{check.place} has no turns.", "Give it a prompt.")
     turns = [_turn({**common, **one}, check) for one in rows]
     files = tuple((path.parent / name).resolve() for name in servers)
     return Case(case_id, tuple(turns), files, tuple(free))

@@ -18,6 +18,7 @@ from .results import Run, row_of
 from .runner import TurnResult, run_cases
 
 Say = Callable[[str], None]
+GO_ON = "Run it again: what was answered so far is recorded."
 
 
 async def run_plan(
@@ -33,7 +34,8 @@ async def run_plan(
         try:
             results += await run_cases(configuration, cases, settings, recorder, progress)
         except AgentError as exc:
-            exc.hint = exc.hint or "Run it again: what was answered so far is recorded."
+            if not recorder.is_replay:
+                exc.hint = exc.hint or GO_ON
             raise
     return Run(
         model=model_of(recorder.recording),

@@ -57,6 +57,11 @@ class Recorder:
         """Where the program finds the model while this is entered."""
         return f"http://127.0.0.1:{self._http.server_address[1]}/v1"
 
+    @property
+    def is_replay(self) -> bool:
+        """Whether there is no model behind it."""
+        return self._settings is None
+
     def __enter__(self) -> Recorder:
         """Ask the server about itself, or read the recording. Raises as `Recording.open`, and
         ModelUnreachable where no server answers."""

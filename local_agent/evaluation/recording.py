@@ -14,6 +14,7 @@ from typing import Any
 from local_agent.errors import ConfigError, UsageError
 
 SCHEMA_VERSION = 1
+_HEAD = b'{"recording": '  # as json.dumps writes the first line
 ABOUT = ("/api/v1/models", "/api/v0/models", "/v1/models", "/props")  # what a server says of itself
 
 
@@ -71,7 +72,8 @@ class Recording:
     """The replies of one server, in memory and, where it has a `path`, in a file of lines of JSON.
 
     The first line says of which server, each further one is a reply, written as soon as it came;
-    what a kill left of a line is dropped. A file that ends with .gz is only read. With a `folder`
+    what a kill left of a line is dropped when the next is written. A file that ends with .gz, and
+    one without a server behind it, is only read. With a `folder`
     instead of a path, each server has a file of its own there.
     """
 
@@ -81,6 +83,7 @@ class Recording:
         self._path = path
         self._folder = folder
         self._answers: dict[str, Answer] = {}
+        self._whole = 0  # bytes of the file
 
     def __len__(self) -> int:
         return len(self._answers)
@@ -116,6 +119,7 @@ class Recording:
                 "Take another file for this one.",
             )
         self.about, self.server = dict(about), server
+        self._drop_torn_line()
         if not kept:
             self._write({"recording": SCHEMA_VERSION, "about": _packed_all(about)})
 
@@ -125,6 +129,7 @@ class Recording:
         self._write({"key": key, **_packed(answer)})
 
     def _lines(self) -> Iterator[dict[str, Any]]:
+        """The lines of the file; `_whole` is then the length of those that are."""
         path = self._path
         if path is None or not path.exists():
             return
@@ -133,14 +138,22 @@ class Recording:
             data = gzip.decompress(data) if path.suffix == ".gz" else data
         except (OSError, EOFError) as exc:
             raise UsageError(f"The recording {path} cannot be read.") from exc
-        if not data.endswith(b"\n"):
-            data = data[: data.rfind(b"\n") + 1]
-            path.write_bytes(data)
-        for line in data.splitlines():
+        self._whole = data.rfind(b"\n") + 1
+        if self._whole == 0 and data and not data.startswith(_HEAD):
+            raise UsageError(f"{path} is no recording.", "Take another file.")
+        for line in data[: self._whole].splitlines():
             try:
                 yield json.loads(line)
             except ValueError as exc:
                 raise UsageError(f"{path} is no recording.", "Take another file.") from exc
+
+    def _drop_torn_line(self) -> None:
+        """Cut off what a kill left of a line; only of what was read as a recording before."""
+        if self._path is None or self._path.suffix == ".gz" or not self._path.exists():
+            return
+        if self._path.stat().st_size > self._whole:
+            with self._path.open("r+b") as file:
+                file.truncate(self._whole)
 
     def _read(self, lines: list[dict[str, Any]]) -> None:
         try:

@@ -72,10 +72,16 @@ def _cost(cost: Cost) -> tuple[str, ...]:
 
 
 def merged(runs: Sequence[Run]) -> list[Row]:
-    """The turns of some runs of one model, each configuration under the name it has in its run."""
-    return [
-        replace(row, configuration=run.named(row.configuration)) for run in runs for row in run.rows
-    ]
+    """The turns of some runs of one model, each configuration under the name it has in its run.
+
+    A turn that is in two of them counts once, as it was in the last.
+    """
+    rows: dict[tuple[str, str, int], Row] = {}
+    for run in runs:
+        for row in run.rows:
+            name = run.named(row.configuration)
+            rows[name, row.case, row.turn] = replace(row, configuration=name)
+    return list(rows.values())
 
 
 def terminal(rows: Sequence[Row], baseline: str) -> Iterator[str]:

@@ -84,10 +84,28 @@ def read_run(path: Path) -> Run:
         values = json.loads(path.read_text(encoding="utf-8"))
         if values["schema_version"] != SCHEMA_VERSION:
             raise ValueError(values["schema_version"])
-        rows = tuple(Row(**row) for row in values["turns"])
+        rows = tuple(_row(row) for row in values["turns"])
         names = [item.name for item in dataclasses.fields(Run) if item.name != "rows"]
         return Run(**{name: values[name] for name in names}, rows=rows)
     except OSError as exc:
         raise UsageError(f"{path} cannot be read: {exc.strerror}.") from exc
     except (KeyError, TypeError, ValueError) as exc:
         raise UsageError(f"{path} has no results of a run.", "--save FILE writes them.") from exc
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "str": (str,),
+    "int": (int,),
+    "bool": (bool,),
+    "bool | None": (bool, type(None)),
+}
+
+
+def _row(values: dict[str, Any]) -> Row:
+    """Raises TypeError for a value of the wrong type."""
+    row = Row(**values)
+    for item in dataclasses.fields(Row):
+        kinds = _KINDS.get(str(item.type))
+        if kinds and type(getattr(row, item.name)) not in kinds:
+            raise TypeError(item.name)
+    return row

@@ -90,6 +90,8 @@ async def run_cases(
         async with open_app(replace(settings, servers=specs, routes=routes), _silent) as app:
             _check_servers(app)
             await app.model.connect()  # before the first prompt: its tools need the context length
+            if settings.router.mode == "off":
+                _check_room(configuration.name, app)
             for case in together:
                 async for result in _run_case(configuration.name, case, app, recorder, progress):
                     results.append(result)
@@ -105,6 +107,19 @@ def _check_servers(app: App) -> None:
     failed = [status for status in app.servers.status if status.state == "failed"]
     if failed:
         raise ConfigError(f"Server '{failed[0].name}' is not available: {failed[0].reason}")
+
+
+def _check_room(configuration: str, app: App) -> None:
+    """Raises ConfigError where not all tools are in the prompt that is to have all: a comparison
+    with it would say nothing."""
+    tools = app.servers.tools
+    bound = len(app.maintainer.composer.offer(tools, lookup=False).functions)
+    if bound < len(tools):
+        raise ConfigError(
+            f"Only {bound} of {len(tools)} tools have room in the prompts of '{configuration}': "
+            f"tools may take a third of the context, which has {app.window.size} tokens.",
+            "Load the model with a longer context, or take other --configurations.",
+        )
 
 
 async def _run_case(
@@ -180,7 +195,7 @@ def _check_labels(case: Case, schemas: Schemas) -> None:
                 known = ", ".join(schemas)
                 raise ConfigError(
                     f"Case '{case.id}' wants {wanted.tool}, which no server has.",
-                    f"There are: {known}." if len(known) < 400 else "",
+                    f"There are: {known}." if 0 < len(known) < 400 else "",
                 )
 
 

@@ -20,7 +20,7 @@ from local_agent.errors import (
     StreamBroken,
 )
 
-from .template import refuses
+from .template import NEEDS_JINJA, refuses
 
 WORDS_MAX = 300  # characters of the server's own words that are shown
 
@@ -46,6 +46,7 @@ _FIRST = re.compile(r"first (\d+) tokens", re.I)
 
 START = "Start LM Studio's server (lms server start) and load a model (lms load), or set base_url."
 STRICT = "Its chat template refuses the messages: try another template, or another model."
+JINJA = "Start llama-server with --jinja: without it the model gets no tools."
 LOAD = "Load one: lms load, or in LM Studio's window; llama-server takes it by -m."
 
 
@@ -147,13 +148,15 @@ def from_status(
         )
     if _NOT_LOADED.search(raw):
         return ModelNotLoaded(f"The model server at {base_url} has no model to use: {words}", LOAD)
-    if (status in (200, 404, 405) and _NO_PATH.search(raw)) or words == "an HTML page":
+    if (status in (200, 404, 405) and _NO_PATH.search(raw)) or (
+        status < 500 and words == "an HTML page"
+    ):
         return wrong_path(base_url)
     if status == 404:
         return ModelNotLoaded(f"The model server at {base_url} answered 404: {words}", LOAD)
     if status == 200:
         return ModelError(f"The model server reported an error: {words or 'no reason given'}")
-    hint = STRICT if refuses(raw) else ""
+    hint = JINJA if NEEDS_JINJA.search(raw) else STRICT if refuses(raw) else ""
     return ModelError(f"The model server answered {status}: {words or 'no reason given'}", hint)
 
 

@@ -23,13 +23,17 @@ _REFUSED = re.compile(
     r"|system message must be|must be at the beginning|only user\b.{0,40}\broles?"
     r"|(?:unexpected|unknown|invalid|unsupported) (?:message )?role|roles? .{0,40}not supported"
     r"|role.{0,20}must be one of|invalid 'messages' in payload|null content|content.{0,20}\bnull\b"
-    r"|content.{0,40}must be a string|tool call ids? (?:should|must)",
+    r"|content.{0,40}must be a string|tool call ids? (?:should|must)"
+    r"|content.{0,40}(?:non-?empty|(?:must|should|can) ?not be empty|is empty)|empty content",
     re.I | re.S,
 )
+# No template was asked: the server was started without the part that renders tools.
+NEEDS_JINJA = re.compile(r"requires? --jinja", re.I)
 _KEEPS_SYSTEM = re.compile(r"optional system message|must be at the beginning", re.I)
 _NO_TOOL_ROLE = re.compile(
     r"only user\b.{0,40}\broles?|(?:unexpected|unknown|invalid|unsupported) (?:message )?role"
-    r"|role.{0,20}must be one of|\btool\b.{0,9}\brole",
+    r"|role.{0,20}must be one of|\btool\b.{0,9}\brole"
+    r"|\bempty\b",  # content: what a message has that only calls
     re.I | re.S,
 )
 _ID_LENGTH = 9  # letters of a call's id, as Mistral's templates ask for
@@ -61,7 +65,7 @@ STRICTEST = Form()
 
 def refuses(words: str) -> bool:
     """Whether a server's error says that the template does not take the messages."""
-    return _REFUSED.search(words) is not None
+    return _REFUSED.search(words) is not None and NEEDS_JINJA.search(words) is None
 
 
 def stricter(form: Form, words: str) -> Form | None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 
 from .phrases import ASSENT, FILLERS, PHRASES
@@ -21,16 +22,33 @@ def plain(text: str) -> str:
     return " ".join(re.sub(r"[^\w]+|_", " ", kept).split())
 
 
-def _alternatives(text: str) -> list[str]:
-    phrases = (plain(p) for line in text.strip().splitlines() for p in line.split("|"))
-    return sorted({p for p in phrases if p}, key=lambda p: (-len(p), p))
-
-
 @lru_cache(maxsize=1)
-def _small_talk() -> re.Pattern[str]:
-    either = "|".join(map(re.escape, _alternatives(PHRASES)))
-    fillers = "|".join(sorted(set(FILLERS.split())))
-    return re.compile(rf"(?:(?:{fillers}) )*(?:{either})(?: (?:{either}|(?:{fillers})))*")
+def _small_talk() -> tuple[frozenset[tuple[str, ...]], frozenset[str], int]:
+    """The phrases as words, the fillers, and the number of words of the longest phrase."""
+    texts = (plain(p) for line in PHRASES.strip().splitlines() for p in line.split("|"))
+    phrases = frozenset(tuple(text.split()) for text in texts if text)
+    return phrases, frozenset(FILLERS.split()), max(map(len, phrases))
+
+
+def _is_of_phrases(words: Sequence[str]) -> bool:
+    """Whether `words` are phrases with fillers around them, at least one phrase among them.
+
+    From left to right, with what each beginning can be read as: a pattern with both in it takes
+    time that doubles with each "thanks a lot", which is a phrase, and also one with two fillers.
+    """
+    phrases, fillers, longest = _small_talk()
+    only_fillers, has_phrase = [True], [False]  # of the first 0, 1, 2, ... words
+    for end in range(1, len(words) + 1):
+        is_filler = words[end - 1] in fillers
+        only_fillers.append(only_fillers[-1] and is_filler)
+        has_phrase.append(
+            (is_filler and has_phrase[-1])
+            or any(
+                (only_fillers[at] or has_phrase[at]) and tuple(words[at:end]) in phrases
+                for at in range(max(0, end - longest), end)
+            )
+        )
+    return has_phrase[-1]
 
 
 def is_small_talk(prompt: str, answered_question: bool) -> bool:
@@ -44,9 +62,9 @@ def is_small_talk(prompt: str, answered_question: bool) -> bool:
     said = plain(prompt)
     if not said:  # an emoji, a row of dots
         return bool(prompt.strip()) and not answered_question
-    if _small_talk().fullmatch(said) is None:
+    if not _is_of_phrases(said.split()):
         return False
-    return not (answered_question and ASSENT.intersection(said.split()))
+    return not (answered_question and agrees(prompt))
 
 
 _THAT = r"(?:that|it|this|those|these|them|your (?:last |previous )?(?:answer|reply|response|text)"
@@ -56,17 +74,15 @@ _THAT += (
 )
 _POLITE = r"(?:(?:please|can you|could you|would you|will you|now|and|ok|so|hm+|sorry) )*"
 _AGAIN = r"(?: (?:again|for me|please|once more|one more time|briefly|in short))*"
+_LANGUAGES = (
+    "english|german|french|spanish|italian|portuguese|dutch|chinese|japanese|polish|russian"
+)
+# Atomic: "in one in one" can be read as one of these or as two, and a prompt of many in 2**n ways.
 _HOW = (
-    r"(?: (?:in (?:one|two|three|a few|fewer|other|simpler|plain|simple|your own) ?\w*(?: \w+)?"
-    r"|in (?:english|german|french|spanish|italian|portuguese|dutch|chinese|japanese|polish"
-    r"|russian)"
-    r"|to (?:english|german|french|spanish|italian|portuguese|dutch|chinese|japanese|polish"
-    r"|russian)"
-    r"|into (?:english|german|french|spanish|italian|portuguese|dutch|chinese|japanese|polish"
-    r"|russian)"
-    r"|more (?:simply|slowly|briefly|clearly|politely|formally)|shorter|simpler|as (?:a"
-    r"|one) \w+(?: \w+)?"
-    r"|like i am five|like im five))*"
+    r"(?>(?: (?:in (?:one|two|three|a few|fewer|other|simpler|plain|simple|your own) ?\w*(?: \w+)?"
+    rf"|(?:in|to|into) (?:{_LANGUAGES})"
+    r"|more (?:simply|slowly|briefly|clearly|politely|formally)|shorter|simpler"
+    r"|as (?:a|one) \w+(?: \w+)?|like i am five|like im five))*)"
 )
 _ABOUT_SAID = re.compile(
     "|".join(
@@ -119,8 +135,17 @@ _SUM = re.compile(
 _OWN_TEXT = re.compile(
     r"(?P<head>(?:please |can you |could you )*(?:shorten|summari[sz]e|translate|rewrite|rephrase"
     r"|proofread|simplify|paraphrase|improve|polish|correct|(?:fix|check|correct) the (?:grammar"
-    r"|spelling|typos?|punctuation))\b[^:\"“„\n]{0,80})[:\"“„\n](?P<text>.*)",
+    r"|spelling|typos?|punctuation))\b[^:\"“„\n]{0,80})(?P<opening>[:\"“„\n])(?P<text>.*)",
     re.I | re.S,
+)
+_CLOSING = {'"': '"', "“": "”", "„": "“"}
+# "and save it": what is made is wanted for something that takes a tool.
+_DONE_WITH = re.compile(
+    r"\b(?:and|then|und|et|y|e) (?:then |dann )?\w+ (?:it|them|that|this|es|sie|ihn|das|dies|lo|la"
+    r"|los|las)\b|\b(?:et|puis) l ?\w+ "
+)
+_DEFINITE = re.compile(
+    r"\b(?:the|and|then|into|der|die|das|den|dem|und|dann|le|la|les|l|et|puis|el|los|las|y|il|lo|e)\b"
 )
 _LONGEST_TEXT = 4_000  # characters
 _TEXT_WORDS = 3
@@ -182,6 +207,18 @@ _POINTS = re.compile(
     r"|both|das|dies\w*|davon|dort|damit|ihn|ihm|sie|ca|cela|celui|eso|esto|ese|ella)\b"
 )
 _FEW = 8  # words of a prompt that leans on what was said before it
+# Chinese, Japanese, Thai and their neighbours, written without blanks: each letter is a word here.
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]")
+
+
+_END = 600  # characters: a question may have a list behind it
+_WAITS = re.compile(
+    r"let me know|would you like|\bconfirm|\btell me (?:when|if|which|what|to)|\bif you\b"
+    r"|\bwhen you\b|\bonce you|\bready\b|\bchoose\b|\bshall i\b|\bshould i\b|\bsay [\"“'‘]"
+    r"|\bi can (?:now )?\w+"
+    r"|bestätig|\bsoll ich\b|\bsag(?:en sie)? (?:mir|bescheid)|\bwenn (?:du|sie)\b|confirmez"
+    r"|dites[- ]moi|\bsi vous\b|confirma|\bsi quieres\b|\bdime\b|请确认|确认|请告诉我|ください"
+)
 
 
 def is_about_said(prompt: str) -> bool:
@@ -192,14 +229,17 @@ def is_about_said(prompt: str) -> bool:
 def is_known(prompt: str) -> str | None:
     """What of the prompt may still name a tool, if it has the form of what a model answers out of
     itself: general knowledge, a joke, a poem, the user's own text to be corrected. None if
-    it has not, or points at what is here or now."""
-    if _is_own_text(prompt):
-        return ""
+    it has not, points at what is here or now, or wants something done with what is made."""
+    around = _around_own_text(prompt)
+    if around is not None:
+        return _named_in(around)
     said = plain(prompt)
     if len(prompt) > _LONG or _LOCAL.search(said) or _DATA.search(prompt):
         return None
-    if _MADE.match(said) or _SPELT.match(said):
+    if _SPELT.match(said):
         return ""
+    if made := _MADE.match(said):
+        return _named_in(said[made.end() :])
     bare = _AND.sub("", said)
     if bare != said and _POINTS.search(said):
         return None
@@ -211,26 +251,45 @@ def is_sum(prompt: str) -> bool:
     return len(prompt) <= _LONG and _SUM.fullmatch(prompt.strip()) is not None
 
 
-def _is_own_text(prompt: str) -> bool:
-    """Whether the prompt has a text in it and says what to do with its words."""
+def _named_in(around: str) -> str | None:
+    """What of the words around a text, or around the theme of one, may name a thing that is there:
+    "the note trip", "and save it as a note", but not "about rain". None where something is to be
+    done with it."""
+    found = _DEFINITE.search(around)
+    rest = around[found.start() :] if found else ""
+    return None if _DONE_WITH.search(rest) else rest
+
+
+def _around_own_text(prompt: str) -> str | None:
+    """What a prompt says around a text of the user's that is in it, if it says what to do with its
+    words; None where there is no such text."""
     found = _OWN_TEXT.match(prompt)
     if found is None or len(prompt) > _LONGEST_TEXT:
-        return False
-    head, text = plain(found["head"]), found["text"]
+        return None
+    head, text, behind = plain(found["head"]), found["text"], ""
+    if closing := _CLOSING.get(found["opening"]):
+        text, _, behind = text.rpartition(closing) if closing in text else (text, "", "")
     is_here = _LOCAL.search(head.replace("this", "")) or _DATA.search(found["head"])
-    return not is_here and len(text.split()) >= _TEXT_WORDS and "://" not in text
+    if is_here or len(text.split()) < _TEXT_WORDS or "://" in text:
+        return None
+    return f"{head} {plain(behind)}".strip()
 
 
 def is_continuation(prompt: str) -> bool:
     """Whether the prompt is short and leans on what was said before it."""
     said = plain(prompt)
-    if not said or len(said.split()) > _FEW:
+    length = sum(len(word) if _UNSPACED.search(word) else 1 for word in said.split())
+    if not said or length > _FEW:
         return False
-    return bool(_CONTINUES.match(said) or _POINTS.search(said) or len(said.split()) <= 2)
+    return bool(_CONTINUES.match(said) or _POINTS.search(said) or length <= 2)
 
 
 def asks(text: str) -> bool:
-    """Whether a text ends with a question or an offer."""
-    lines = text.strip().splitlines()
-    last = lines[-1].casefold() if lines else ""
-    return any(mark in last for mark in ("?", "？", "let me know", "would you like"))
+    """Whether a text asks something, offers something or waits for a word, near its end."""
+    end = text.strip()[-_END:].casefold()
+    return any(mark in end for mark in "?？؟") or _WAITS.search(end) is not None
+
+
+def agrees(prompt: str) -> bool:
+    """Whether small talk may also be a yes to what was said before it."""
+    return not ASSENT.isdisjoint(plain(prompt).split())

@@ -73,6 +73,8 @@ ASSENT = frozenset(
         "super",
         "alright",
         "excellent",
+        "right",
+        "fine",
         "sounds",
         "looks",
         "prima",

@@ -102,7 +102,8 @@ class Router:
         """What the newest prompt says by its words alone."""
         index, prompt, answer = self.shelf.index, _newest(messages), _answer_before(messages)
         if manner.is_small_talk(prompt, manner.asks(answer)):
-            return Verdict("quiet", quiet="sure")
+            is_sure = not (answer and manner.agrees(prompt))
+            return Verdict("quiet", quiet="sure" if is_sure else "likely")
         query = query_words(prompt)
         matches, topics = index.search(query), index.topics(query)
         is_clear = max(topics.values(), default=0.0) >= CLEAR
@@ -138,12 +139,25 @@ class Router:
 
     # -- in the middle of a turn ------------------------------------------------------------------
 
-    def with_tools(self, messages: Sequence[AnyMessage], values: Mapping[str, Any]) -> Choice:
-        """The choice for a turn that turned out to need a tool."""
+    async def with_tools(
+        self, messages: Sequence[AnyMessage], values: Mapping[str, Any], called: Sequence[str]
+    ) -> Choice:
+        """The choice for a turn that turned out to need a tool, the `called` ones in it.
+
+        Where neither they nor the words say which, and not all have room, the model is asked.
+        """
         query = query_words(_newest(messages))
         matches, topics = self.shelf.index.search(query), self.shelf.index.topics(query)
-        route = self._best(topics, values) if topics else ""
-        return self._choice(Verdict("tools", route, matches=matches), values, None)
+        route, usage = self._best(topics, values) if topics else "", None
+        if called:
+            route = self.shelf.routes.of(called[0])
+            best = 1.0 + max((match.score for match in matches), default=0.0)
+            empty = frozenset[str]()
+            matches = [*(Match(name, best, empty, empty) for name in called), *matches]
+        elif not topics and self._must_ask(Verdict("unclear"), values):
+            name, usage = await ask(self.model, self.shelf.routes.descriptions, messages)
+            route = "" if name == GENERAL else name
+        return self._choice(Verdict("tools", route, matches=matches), values, usage)
 
     def find(self, query: str) -> tuple[str, Sequence[str]]:
         """What `find_tools` says to a query, and the names of what it found."""
@@ -152,10 +166,6 @@ class Router:
     def widen(self, values: Mapping[str, Any], names: Sequence[str]) -> ToolSet:
         """The thread's set with `names` in it."""
         return self.shelf.widen(values, names)
-
-    def settle(self, values: Mapping[str, Any]) -> ToolSet:
-        """The thread's set in the size it may have for long."""
-        return self.shelf.settle(values)
 
 
 def _is_long(messages: Sequence[AnyMessage]) -> bool:

@@ -21,6 +21,10 @@ class Routes:
     descriptions: Mapping[str, str]
     tools: Mapping[str, Sequence[str]]
 
+    def of(self, tool: str) -> str:
+        """The first route that has the tool of this name, `all` where no other has."""
+        return next((r for r, names in self.tools.items() if tool in names), ALL)
+
 
 def routes_of(specs: Sequence[RouteSpec], tools: Sequence[Tool]) -> Routes:
     """The configured routes, or without any one for each server; `general` and `all` always."""

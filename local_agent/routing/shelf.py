@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
+
+from langchain_core.messages import AnyMessage, HumanMessage
 
 from agent_core.offer import function_of
 from agent_core.ports import Tool
@@ -11,14 +14,13 @@ from agent_core.recall import FIND_TOOLS
 from agent_core.toolset import (
     FIND,
     ToolSet,
-    most_for_now,
     names_of,
     places,
     shrunk,
     toolset_in,
     widened,
 )
-from context import Window, weigh_tool
+from context import Window, text_of, weigh_tool
 
 from .index import Index, Match, query_words
 from .routes import ALL, GENERAL, Routes
@@ -84,14 +86,14 @@ class Shelf:
         reachable = self.routes.tools[reach]
         if len(reachable) <= self.most and self.fits(reachable):
             return {"route": reach}
-        size = places(self.most, lookup=bool(values.get("lookup")))
+        size = places(self.most)
         current = [n for n in self.names(values) if n in reachable or n == FIND]
         current = current if FIND in current else [*current, FIND]
         needed = self._wanted(route, matches, reachable, EQUAL, size)
         if len(current) == 1:
             wanted = self._wanted(route, matches, reachable, NEAR, size)
             return {"route": reach, "names": [*self._fitting(wanted, size), FIND]}
-        if set(needed) <= set(current) and len(current) - 1 <= most_for_now(self.most):
+        if set(needed) <= set(current) and len(current) - 1 <= size:
             return {"route": reach, "names": current}
         left = shrunk(
             [*current, *(name for name in needed if name not in current)],
@@ -116,7 +118,7 @@ class Shelf:
         what they name best. Of a larger route those that the words fit best.
         """
         order = {name: at for at, name in enumerate(reachable)}
-        members = [name for name in self.routes.tools[route] if name in order]
+        members = [name for name in self._members(route) if name in order]
         best = matches[0].score if matches else 0.0
         named = [m.name for m in matches if m.score >= best * near and m.name in order][:NAMED]
         if len(members) <= size:
@@ -127,6 +129,14 @@ class Shelf:
             wanted = list(dict.fromkeys([*named, *(m.name for m in matches), *members]))
             wanted = [name for name in wanted if name in order]
         return sorted(self._fitting(wanted, size), key=order.__getitem__)
+
+    def _members(self, route: str) -> list[str]:
+        """The tools of a route; of all that there are, each route's first, then their second."""
+        if route != ALL:
+            return list(self.routes.tools[route])
+        columns = zip_longest(*(self.routes.tools[name] for name in self.routes.descriptions))
+        spread = [name for row in columns for name in row if name]
+        return list(dict.fromkeys([*spread, *self.routes.tools[ALL]]))
 
     def _fitting(self, names: Sequence[str], size: int) -> list[str]:
         """The first `size` of `names` that have room together, in order."""
@@ -142,26 +152,23 @@ class Shelf:
         current = self.names(values)
         if set(known) <= set(current):
             return toolset
+        messages = values.get("messages", ())
         left = widened(
-            current, known, most=self.most, fits=self.fits, messages=values.get("messages", ())
+            current,
+            known,
+            most=places(self.most),
+            fits=self.fits,
+            messages=messages,
+            dear=self._dear(str(values.get("route", "")), messages),
         )
         return {"route": _reach(toolset), "names": left}
 
-    def settle(self, values: Mapping[str, Any]) -> ToolSet:
-        """The thread's set without what makes it larger than it may be for long.
-
-        That is where the prompt is about to be shortened, which brings the lookups.
-        """
-        toolset = toolset_in(values)
-        if toolset.get("names") is None:
-            return toolset
-        left = shrunk(
-            self.names(values),
-            most=places(self.most, lookup=True),
-            fits=self.fits,
-            messages=values.get("messages", ()),
-        )
-        return {**toolset, "names": left}
+    def _dear(self, route: str, messages: Sequence[AnyMessage]) -> list[str]:
+        """The tools that a turn was given for its prompt, those that it names last, best last."""
+        prompts = (text_of(m.content) for m in reversed(messages) if isinstance(m, HumanMessage))
+        named = [match.name for match in self.index.search(query_words(next(prompts, "")))]
+        members = [name for name in self.routes.tools.get(route, ()) if name not in named]
+        return [*members, *reversed(named)] if route != ALL else named[::-1]
 
     # -- find_tools -------------------------------------------------------------------------------
 
