@@ -23,7 +23,7 @@ _NAMESPACE = re.compile(r"^(?:functions?|tools?|default_api|mcp|api)[.:/_-]+", r
 _WORD = re.compile(r"\[?([\w.]*)")
 # A label before the name of a tool, and a call whose opening token was taken out by the server.
 _LABEL = re.compile(
-    r"[ *_#]{0,8}(?P<word>[a-z_ ]{1,16}?)[*_ ]{0,4}(?P<colon>:[*_ `\n]{0,6})?\Z", re.I
+    r"[ *_#]{0,8}(?P<word>[a-z_ ]{0,16}?)[*_ ]{0,4}(?P<colon>:[*_ `\n]{0,6})?\Z", re.I
 )
 _LABELLED = re.compile(
     r"[ *_#]{0,8}[a-z_ ]{1,16}?[*_ ]{0,4}:[*_ `\n]{0,6}(?P<name>[\w.:/-]+)", re.I
@@ -102,7 +102,7 @@ class Holder:
                 one == word or (not label["colon"] and one.startswith(word)) for one in LABELS
             )
         found = _LABELLED.match(held)
-        if found is None or not lower(held.lstrip(" *_#")).replace("_", " ").startswith(LABELS):
+        if found is None or not lower(held[:40].lstrip(" *_#")).replace("_", " ").startswith(LABELS):
             return False
         name = _key(_NAMESPACE.sub("", found["name"]))
         is_whole = found.end() < len(held)
