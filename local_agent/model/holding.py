@@ -102,7 +102,9 @@ class Holder:
                 one == word or (not label["colon"] and one.startswith(word)) for one in LABELS
             )
         found = _LABELLED.match(held)
-        if found is None or not lower(held[:40].lstrip(" *_#")).replace("_", " ").startswith(LABELS):
+        if found is None or not lower(held[:40].lstrip(" *_#")).replace("_", " ").startswith(
+            LABELS
+        ):
             return False
         name = _key(_NAMESPACE.sub("", found["name"]))
         is_whole = found.end() < len(held)
