@@ -16,6 +16,7 @@ from context import text_of
 # Keys of `additional_kwargs` that the model adapter and the repair leave.
 UNSHOWN = "unshown"  # text that was not streamed, because it might have been a call
 DOUBTFUL = "doubtful"  # the whole text of a reply whose calls may not have been meant
+BESIDE = "beside"  # what is left of that text behind its calls, where with them it is no answer
 REPAIRED = "repaired"  # what was changed in a call, by its id
 ASKED_AGAIN = "its arguments were asked for again, held to the schema"
 
@@ -80,8 +81,10 @@ def repaired(
 ) -> tuple[AIMessage, str]:
     """The reply to the stored `messages`, repaired, and the text that is still to be shown.
 
-    Calls that may not be meant are asked back about once; the second time in a row, and where the
-    reply must be the last, they are taken for the text that they are.
+    Calls that may not be meant are asked back about once. The second time in a row, and where the
+    reply must be the last, they are taken for the text that they are, if they are shown in it.
+    Where they are not, the reply keeps the rest of its text, and `BESIDE`, by which
+    `agent_core.turn` knows it.
     """
     kwargs = {k: v for k, v in reply.additional_kwargs.items() if k != UNSHOWN}
     unshown = str(reply.additional_kwargs.get(UNSHOWN) or "")
@@ -89,7 +92,13 @@ def repaired(
         reply.model_copy(update={"additional_kwargs": kwargs}), repair, known, messages
     )
     if DOUBTFUL in heard.additional_kwargs and (last or _was_doubtful(messages)):
-        heard = _without_calls(heard, content=heard.additional_kwargs[DOUBTFUL])
+        beside = heard.additional_kwargs.get(BESIDE)
+        if beside is None:
+            return _without_calls(heard, content=heard.additional_kwargs[DOUBTFUL]), unshown
+        before = text_of(heard.content).strip()
+        rest = f"\n\n{beside}" if before and beside else beside
+        # Where nothing was held back, all of it was shown before it could be known for a call.
+        return _without_calls(heard, content=before + rest), rest if unshown else ""
     return heard, "" if heard.tool_calls or heard.invalid_tool_calls else unshown
 
 

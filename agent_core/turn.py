@@ -30,6 +30,11 @@ REPEATS = 3  # the same call with the same arguments is not run at this count
 _BLANKS = re.compile(r"\\[nrt]|\s+")
 NOT_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _RESULT_CHARS = 1_000  # of the result that is shown where the model gave no answer
+_NOT_MEANT = (
+    "The model wrote a tool call into its text twice, in a way that leaves open whether it is "
+    "meant. It was not run, and what the text says of a result is no result. "
+    "Ask again in other words."
+)
 _MORE_ROOM = (
     "Raise reply_reserve in [context], ask for a smaller piece, or turn the model's reasoning off."
 )
@@ -208,7 +213,10 @@ def last_answer(reply: AIMessage, why: str, turn: Sequence[AnyMessage]) -> AIMes
 
 
 def answer_of(reply: AIMessage) -> AIMessage:
-    """A reply without calls as the end of its turn; an empty one is an error that says so."""
+    """A reply without calls as the end of its turn; an empty one is an error that says so, and one
+    that had calls in its text which are left out of it."""
+    if "beside" in reply.additional_kwargs:
+        return closing(reply, "error", _NOT_MEANT)
     if not is_blank(text_of(reply.content)):
         return closing(reply, "ok")
     reply = reply.model_copy(update={"content": ""})

@@ -23,19 +23,42 @@ class Mark:
     `start` is what each opening begins with, in lower case: enough to hold text back for.
     `opening` and `closing` are patterns; a group `name` in the opening is the tool's name. Without
     a `closing` the call goes to the end of the reply. keyed: what is between them is a list of
-    `{"tool": {arguments}}`.
+    `{"tool": {arguments}}`. plain: it is made of words that any text may have, so that it counts
+    only with a tool that there is. speaks: a sentence may stand behind it, by its documentation.
     """
 
     start: str
     opening: str
     closing: str = ""
     keyed: bool = False
+    plain: bool = False
+    speaks: bool = False
 
+
+# What ReAct prompts and their kin put before the name of a tool and before its arguments, with the
+# signs of Markdown around them.
+LABELS = (
+    *("action", "call", "tool", "function", "tool call", "tool name", "tool to use"),
+    *("function call", "function name", "function to use"),
+)
+_MARKDOWN = r"[ \t]{0,8}[*_#]{0,4}[ \t]{0,4}"
+_LABEL = (
+    rf"^{_MARKDOWN}(?:action|call|(?:tool|function)(?:[ _](?:call|name|to[ _]use))?)"
+    r"[*_]{0,4}[ \t]{0,4}:[ \t]{0,4}[*_]{0,4}[ \t]{0,4}"
+)
+# Arguments that are no JSON are only looked at where the label is that of ReAct: a list of tools
+# has "Arguments: path", too.
+_ARGS_LABEL = (
+    rf"{_MARKDOWN}(?:action[ _]input[*_]*[ \t]*:[ \t]*[*_]*"
+    r"|(?:(?:action|tool|function)[ _])?(?:input|arguments|args|parameters|params)[*_]*[ \t]*:"
+    r"[ \t]*[*_]*(?=\s*(?:`{1,3}\w*\s*)?(?:\{|\Z)))"
+)
+_OBSERVATION = rf"\n{_MARKDOWN}Observation[*_]*[ \t]*:?[*_]*"
 
 # Who writes it: Qwen, Hermes and many others; MiniMax, Seed and LongCat; Nemotron;
 # Qwen2.5-Coder; Llama; Claude and DeepSeek; Glaive; LM Studio's default; Mistral; Granite, LFM2,
 # Phi, Gemma; Kimi; Llama; DeepSeek; GPT-OSS; FunctionGemma; Command-R; InternLM; Doubao; Apertus;
-# Functionary.
+# Functionary; Qwen-Agent; Cline; ReAct prompts.
 MARKS = (
     Mark("<tool_calls", r"<tool_calls>", r"</tool_calls>"),
     Mark(
@@ -66,6 +89,12 @@ MARKS = (
     ),
     Mark("[tool_request]", r"\[TOOL_REQUEST\]", r"\[(?:END_|/)TOOL_REQUEST\]"),
     Mark("[tool_calls]", r"\[TOOL_CALLS\]", r"\[/TOOL_CALLS\]"),
+    Mark(  # LFM2
+        "<|tool_call_start|>",
+        r"<\|tool_call_start\|>",
+        r"<\|/tool_calls?\|?>|<\|tool_calls?_end\|>|</?tool_call\|>",
+        speaks=True,
+    ),
     Mark(
         "<|tool_call",
         r"<\|tool_call(?:s|_start|s_start)?\|?>",
@@ -108,6 +137,21 @@ MARKS = (
     Mark("<|action_start|>", r"<\|action_start\|>\s*(?:<\|plugin\|>)?", r"<\|action_end\|>"),
     Mark("<|functioncallbegin|>", r"<\|FunctionCallBegin\|>", r"<\|FunctionCallEnd\|>"),
     Mark("<|tools_prefix|>", r"<\|tools_prefix\|>", r"<\|tools_suffix\|>", keyed=True),
+    Mark("<tool name=", rf"<tool\s+name=[\"'](?P<name>{_NAME})[\"']\s*>", r"</tool>"),
+    Mark("✿function✿", rf"✿FUNCTION✿\s*:\s*(?P<name>{_NAME})\s*\n\s*✿ARGS✿\s*:", r"✿RESULT✿\s*:?"),
+    Mark("<use_mcp_tool>", r"<use_mcp_tool>", r"</use_mcp_tool>"),
+    Mark(
+        "action:",
+        rf"{_LABEL}`?(?P<name>{_NAME})`?(?:\(\))?[ \t]*\r?\n\s*{_ARGS_LABEL}",
+        _OBSERVATION,
+        plain=True,
+    ),
+    Mark(  # also Gemma's, whose opening token a server took out
+        "action:",
+        rf"{_LABEL}`?(?={_NAME} ?[({{])",
+        rf"`?(?:{_OBSERVATION}|<tool_call\|>|[ \t]*\Z)",
+        plain=True,
+    ),
     Mark(">>>", rf"^>>>(?P<name>{_NAME})\n(?=\{{)"),
 )
 # The keys that an object which is a call may begin with.

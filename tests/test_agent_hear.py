@@ -56,8 +56,6 @@ def _doubtful(text: str) -> AIMessage:
     "text",
     [
         '<tools>\n{"name": "look", "description": "d", "parameters": {}}\n</tools>',
-        "<tool_call>look for it</tool_call>",
-        'look(q="x" + y)',
         '{"name": "look", "score": 3}',
     ],
 )
@@ -71,6 +69,42 @@ async def test_what_cannot_be_read_may_not_be_a_call(tmp_path: Path, text: str) 
     assert read.ran == []
     assert (events[-1].status, events[-1].answer) == ("ok", text)
     assert not any(asked.get("response_format") for asked in model.asked)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("<tool_call>look for it</tool_call>", ""),
+        ('look(q="x" + y)', ""),
+        ('<tool_call>{"name": "look", "arguments": {"q": "<q>"}}</tool_call>', ""),
+        (
+            'See.\n<tool_call>{"name": "look", "arguments": {"q": "x"}}</tool_call>\nTwo.',
+            "See.\n\nTwo.",
+        ),
+        ('Writing <tool_call>{"name": "look", "arguments": {"q": "x"}}</tool_call>', "Writing"),
+        ('look: {"q": "x"}', ""),
+    ],
+)
+async def test_markup_is_not_left_as_the_answer(tmp_path: Path, text: str, answer: str) -> None:
+    """L08: asked back in vain, the turn ends with a line that says so, and without the markup."""
+    read = tool()
+    model = ScriptedModel([_held(text), _held(text), say("hello")])
+    async with open_session(tmp_path / "m.db", model, [read]) as session:
+        events = await collect(session.send("go"))
+        after = await collect(session.send("hello"))
+
+    assert read.ran == []
+    assert len(model.asked) == 3
+    assert (events[-1].status, events[-1].answer) == ("error", answer)
+    assert "tool call into its text" in events[-1].error
+    assert not any(isinstance(e, TextDelta) and "q" in e.text for e in events)
+    assert after[-1].answer == "hello"
+
+
+def _held(text: str) -> AIMessage:
+    """A reply of which all from its first sign of markup on was held back."""
+    start = min(at for sign in ("<", "look") if (at := text.find(sign)) >= 0)
+    return AIMessage(text, id=uuid4().hex, additional_kwargs={"unshown": text[start:]})
 
 
 async def test_a_doubtful_reply_may_become_a_call(tmp_path: Path) -> None:
@@ -273,14 +307,14 @@ async def test_order_and_white_space_make_no_other_call(tmp_path: Path) -> None:
     assert events[-1].status == "step_limit"
 
 
-async def test_a_doubtful_last_answer_is_kept_whole(tmp_path: Path) -> None:
-    """What stands behind a call that is not run is the answer that there is."""
+async def test_a_doubtful_last_answer_is_kept_without_its_call(tmp_path: Path) -> None:
+    """L08: what stands behind a call that is not run is the answer that there is."""
     text = '<tool_call>{"name": "look", "arguments": {"q": "x"}}</tool_call>\nThere are two.'
     model = ScriptedModel([call(("look", {"q": "a"})), _doubtful(text)])
     async with open_session(tmp_path / "m.db", model, [tool()], max_steps=1) as session:
         events = await collect(session.send("go"))
 
-    assert (events[-1].status, events[-1].answer) == ("step_limit", text)
+    assert (events[-1].status, events[-1].answer) == ("step_limit", "There are two.")
 
 
 @pytest.mark.parametrize("last", ["text", "native"])

@@ -31,6 +31,9 @@ SNIPPETS = (
     *('{"name": "delete_file", "arguments": {"path": "x"}}', 'delete_file(path="x")', "list_dir("),
     *('"arguments":', '"name":', '"path":', "<parameter=path>", "</parameter>", "<arg_key>"),
     *("\ud800", "\x00", "\x1b[2J", "İ", "😀", "  ", "\t", "例", "for example", "If I could call"),
+    *("Action: list_dir\nAction Input: ", "\nObservation: ", "<list_dir>", "</list_dir>", "<path>"),
+    *("✿FUNCTION✿: list_dir\n✿ARGS✿: ", "✿RESULT✿", '{"list_dir": {"path": "x"}}', "````\n"),
+    *("I will look.\n", "Should I?\n", "<example>\n", "<path_to_file>", "$path"),
 )
 
 

@@ -10,11 +10,10 @@ import re
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
-from local_agent.call_marks import CALL_FENCES, CALL_KEYS, MARKS, is_quoted, lower
+from local_agent.call_marks import CALL_FENCES, CALL_KEYS, LABELS, MARKS, is_quoted, lower
 
-_ACTION = "action: "  # what Command-R puts before the fence
 _FENCE = re.compile(
-    r"(?:action: ?)?(?P<sign>`{1,2}\Z|`{3,}|~{1,2}\Z|~{3,})[ \t]*(?P<info>[\w+-]*)", re.I
+    r"(?:action:\s*)?(?P<sign>`{1,2}\Z|`{3,}|~{1,2}\Z|~{3,})[ \t]*(?P<info>[\w+-]*)", re.I
 )
 _FIRST_KEY = re.compile(r"[\[{\s]*(?:(?P<quote>\")(?P<key>[^\"]*)(?P<end>\")?)?")
 _FIRST_PAIR = re.compile(r"[\[{\s]*\"(?P<key>[^\"]*)\"\s*:\s*\"(?P<value>[^\"]*)\"")
@@ -22,6 +21,13 @@ _ARGS, _FUNCTOOLS = "[ARGS]", "functools"  # behind a name by Mistral, before ca
 _NAMESPACES = ("functions", "function", "defaultapi", "tools", "tool", "mcp", "api")
 _NAMESPACE = re.compile(r"^(?:functions?|tools?|default_api|mcp|api)[.:/_-]+", re.I)
 _WORD = re.compile(r"\[?([\w.]*)")
+# A label before the name of a tool, and a call whose opening token was taken out by the server.
+_LABEL = re.compile(
+    r"[ *_#]{0,8}(?P<word>[a-z_ ]{0,16}?)[*_ ]{0,4}(?P<colon>:[*_ `\n]{0,6})?\Z", re.I
+)
+_LABELLED = re.compile(
+    r"[ *_#]{0,8}[a-z_ ]{1,16}?[*_ ]{0,4}:[*_ `\n]{0,6}(?P<name>[\w.:/-]+)", re.I
+)
 _NOT_IN_KEY = re.compile(r"[\s_.:/-]+")
 
 
@@ -35,7 +41,8 @@ class Holder:
         self._show = show
         self._names = [*names]
         self._keys = [_key(name) for name in names]
-        self._starts = [mark.start for mark in MARKS] + [lower(f"<{name}>") for name in names]
+        tags = [lower(f"<{name}{end}") for name in names for end in "> /"]
+        self._starts = [mark.start for mark in MARKS] + tags
         self._line = ""  # what was shown of the line that goes on
         self._held = ""
         self._is_call = False  # nothing more is shown
@@ -81,11 +88,27 @@ class Holder:
         held = self._held
         if fence := _FENCE.match(held):
             return self._fence(held, fence)
-        if _ACTION.startswith(lower(held)):
+        if self._may_be_labelled(held):
             return 0
         if held[0] in "{[" and self._may_be_call(held):
             return 0
         return 0 if self._may_be_python(held) else None
+
+    def _may_be_labelled(self, held: str) -> bool:
+        """Whether a text may be `Action: name`, as far as it is there."""
+        if label := _LABEL.match(held):
+            word = label["word"].strip(" _").lower().replace("_", " ")
+            return any(
+                one == word or (not label["colon"] and one.startswith(word)) for one in LABELS
+            )
+        found = _LABELLED.match(held)
+        if found is None or not lower(held[:40].lstrip(" *_#")).replace("_", " ").startswith(
+            LABELS
+        ):
+            return False
+        name = _key(_NAMESPACE.sub("", found["name"]))
+        is_whole = found.end() < len(held)
+        return name in self._keys or (not is_whole and any(k.startswith(name) for k in self._keys))
 
     def _may_be_python(self, held: str) -> bool:
         """Whether a text may be a call in Python notation, or a name and JSON."""
@@ -96,7 +119,7 @@ class Holder:
         if word.end() == len(held):
             starts = (*self._keys, *_NAMESPACES, _FUNCTOOLS)
             return any(start.startswith(name) for start in starts)
-        behind = held[word.end() :].lstrip(" \n")
+        behind = held[word.end() :].lstrip(" \n:=→")
         if name == _FUNCTOOLS:
             return behind[:1] in ("", "[")
         return name in self._keys and (
@@ -111,12 +134,16 @@ class Holder:
             return fence.end()
         body = held[fence.end() :]
         closing = re.search(rf"^[ \t]*{fence['sign']}[ \t]*$", body, re.M)
-        if closing and body[closing.end() :].strip():
+        if closing and body[closing.end() :].strip() and not self._names_a_tool(body):
             return fence.end() + closing.end()  # text goes on behind it: it only shows something
         if self._may_be_call(body):
             return 0
         self._code = fence["sign"]
         return fence.end()
+
+    def _names_a_tool(self, body: str) -> bool:
+        """Whether a closed block of code names a tool, so that what is behind it has to be seen."""
+        return self._may_be_call(body) and any(name in body for name in self._names)
 
     def _may_be_call(self, text: str) -> bool:
         """Whether a text may be a call, as far as it is there."""
@@ -133,8 +160,8 @@ class Holder:
         if found is None or found["quote"] is None:
             return found is not None and found.end() == len(text)
         if found["end"]:
-            return found["key"] in CALL_KEYS
-        return any(key.startswith(found["key"]) for key in CALL_KEYS)
+            return found["key"] in CALL_KEYS or found["key"] in self._names
+        return any(key.startswith(found["key"]) for key in (*CALL_KEYS, *self._names))
 
     def _in_line(self) -> int:
         """The same for marks, which may stand anywhere but within quotes."""
@@ -143,7 +170,7 @@ class Holder:
         stop = len(low) if line_end < 0 else line_end + 1  # the next line is looked at by itself
         at = 0
         while at < stop:
-            at = min((p for p in (low.find(sign, at) for sign in "<[>") if p >= 0), default=stop)
+            at = min((p for p in (low.find(sign, at) for sign in "<[>✿") if p >= 0), default=stop)
             if at >= stop:
                 break
             behind = low[at:]

@@ -8,7 +8,7 @@ the model reads why and what to do.
 from __future__ import annotations
 
 from .exact import exact
-from .reply import DOUBTFUL, RAW, REPAIRED, repair
+from .reply import BESIDE, DOUBTFUL, RAW, REPAIRED, repair
 from .tools import KnownTool, signature
 
-__all__ = ["DOUBTFUL", "RAW", "REPAIRED", "KnownTool", "exact", "repair", "signature"]
+__all__ = ["BESIDE", "DOUBTFUL", "RAW", "REPAIRED", "KnownTool", "exact", "repair", "signature"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from local_agent.call_marks import CALL_FENCES, MARKS, is_quoted
+from local_agent.call_marks import CALL_FENCES, MARKS, Mark, is_quoted
 
 from . import json_text
 
@@ -35,7 +35,7 @@ class Block:
     kind: between marks, or in a fence. place: on a line of its own or behind a whole sentence; in
     the middle of one; quoted. name: the tool, where the opening mark says it. closed: the closing
     mark is there. info: the word behind the signs of a fence.
-    keyed: see `Mark`.
+    is_shown: its fence is one that people write around code with fences in it.
     """
 
     kind: Literal["mark", "fence"]
@@ -46,13 +46,15 @@ class Block:
     place: Place = "line"
     name: str = ""
     info: str = ""
-    keyed: bool = False
+    mark: Mark | None = None
+    is_shown: bool = False
 
 
 def blocks_of(text: str) -> tuple[list[Block], bool]:
     """The blocks of a reply in order, and whether it has code that can be no call."""
     found: list[Block] = []
     other_code = False
+    ends = _Ends(text)
     at = 0
     fence, mark = _FENCE.search(text), _OPENING.search(text)
     while True:
@@ -75,7 +77,7 @@ def blocks_of(text: str) -> tuple[list[Block], bool]:
         if place == "quoted":
             at = mark.end()
             continue
-        found.append(_marked(text, mark, place))
+        found.append(_marked(text, mark, place, ends))
         at = max(found[-1].end, mark.end())
 
 
@@ -83,34 +85,54 @@ def _fenced(text: str, fence: re.Match[str]) -> Block:
     """The block of the fence that opens here: to its closing one, or to one at the very end."""
     sign, info = fence["fence"], fence["info"].lower()
     start, body = fence.start(), fence.end()
+    is_shown = len(sign) > 3 or sign[0] == "~"
     closing = re.compile(rf"^[ \t]*{sign[0]}{{{len(sign)},}}[ \t]*$", re.M)
     end = closing.search(text, body)
     if end is not None:
-        return Block("fence", start, end.end(), text[body : end.start()], True, info=info)
+        inner = text[body : end.start()]
+        return Block("fence", start, end.end(), inner, True, info=info, is_shown=is_shown)
     whole = text.rstrip()
     closed = whole.endswith(sign) and len(whole) - len(sign) >= body
     stop = len(whole) - len(sign) if closed else len(text)
-    return Block("fence", start, len(text), text[body:stop], closed, info=info)
+    inner = text[body:stop]
+    return Block("fence", start, len(text), inner, closed, info=info, is_shown=is_shown)
 
 
-def _marked(text: str, opening: re.Match[str], place: Place) -> Block:
+class _Ends:
+    """Finds closing marks; one that is not there is looked for once, however many are open."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._found: dict[int, tuple[int, re.Match[str] | None]] = {}
+
+    def behind(self, number: int, at: int) -> re.Match[str] | None:
+        """The first closing mark of that number from `at` on."""
+        closing = _CLOSINGS[number]
+        if closing is None:
+            return None
+        start, found = self._found.get(number, (len(self._text) + 1, None))
+        if start > at or (found is not None and found.start() < at):
+            found = closing.search(self._text, at)
+            self._found[number] = (at, found)
+        return found
+
+
+def _marked(text: str, opening: re.Match[str], place: Place, ends: _Ends) -> Block:
     """The block behind an opening mark: to its closing mark, but not to one within its JSON."""
     number = _number(opening)
     name = (opening[f"n{number}"] or "") if "<name>" in MARKS[number].opening else ""
-    start, body, keyed = opening.start(), opening.end(), MARKS[number].keyed
+    mark, body = MARKS[number], opening.end()
+    block = Block("mark", opening.start(), 0, "", True, place, name, mark=mark)
     json_end = _json_end(text, body)
-    closing = _CLOSINGS[number]
-    end = closing.search(text, json_end or body) if closing else None
+    end = ends.behind(number, json_end or body)
     if end is not None and not (json_end and text[json_end : end.start()].strip()):
-        return Block(
-            "mark", start, end.end(), text[body : end.start()], True, place, name, keyed=keyed
-        )
+        return replace(block, end=end.end(), body=text[body : end.start()])
     # Not closed, or what closes there is another one: the JSON is the body, or all up to the next.
     stop = json_end
     if not json_end:
         same = (m for m in _OPENING.finditer(text, body) if _number(m) == number)
         stop = next((m.start() for m in same), len(text))
-    return Block("mark", start, stop, text[body:stop], False, place, name, keyed=keyed)
+    return replace(block, end=stop, body=text[body:stop], closed=False)
 
 
 def _number(opening: re.Match[str]) -> int:

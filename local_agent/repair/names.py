@@ -52,6 +52,8 @@ def unknown(name: str, tools: Sequence[KnownTool]) -> Wrong:
     shown_name = " ".join(name.split())[:64]
     if not names:
         return Wrong(f"There is no tool {shown_name}, and no other now. Answer in words.")
+    if not key(name):
+        return Wrong("Your text has a tool call without the name of a tool; nothing was run.")
     if close := close_names(name, names):
         return Wrong(
             f"There is no tool {shown_name}; nothing was run. Did you mean "

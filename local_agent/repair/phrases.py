@@ -7,11 +7,8 @@ be meant or shown, the model is asked, which costs one more reply.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from local_agent.call_marks import MARKS
-
-from .names import key
 
 _LONGEST = 1_000  # characters that are looked at
 
@@ -60,7 +57,7 @@ _SUPPOSED = re.compile(
     r"|\bwürde|\bsieht so aus|\bs'?écrit|格式|次のよう",
     re.I,
 )
-_TALK = re.compile(r"^[^\w\n]*(?:user|human)[^\w\n]*:", re.I | re.M)
+_TALK = re.compile(r"^[^\w\n]*(?:user|human|question)[^\w\n]*:", re.I | re.M)
 _OPEN_QUOTE = re.compile(r"(?:^|\s)[\"“«„‹`]\s*\Z")
 _CALLS = (
     r"(?:(?:tool|function)[ _-]?call(?:s|ing)?\b|werkzeug-?aufruf|appels? d['’]outil"
@@ -82,22 +79,9 @@ _EXPLAINED = re.compile(
     rf"|{_CALLS}{_FEW_WORDS}(?:(?<!json ){_FORM}|examples?|is written|looks like)\b",
     re.I,
 )
-_MARKUP = re.compile("|".join(re.sub(r"\?P<name>", "?:", mark.opening) for mark in MARKS), re.I)
-
-
-# A value that stands for one: `<path>`, `...`, `{path}`, `[your text]`, `your_file`, `path/to/it`.
-_PLACEHOLDER = re.compile(
-    r"<(?P<a>[\w -]+)>|\.\.\.|…|\{\{?(?P<b>\w+)\}?\}|[\[<]?(?:your|insert)[_ -][\w. -]+[\]>]?"
-    r"|/?path/to/\S+",
-    re.I,
+_MARKUP = re.compile(
+    "|".join(re.sub(r"\?P<name>", "?:", mark.opening) for mark in MARKS if not mark.plain), re.I
 )
-
-
-def is_placeholder(name: str, value: Any) -> bool:
-    """Whether the value of the argument `name` stands for one that is to be put in."""
-    found = _PLACEHOLDER.fullmatch(value.strip()) if isinstance(value, str) else None
-    inner = found and (found["a"] or found["b"])
-    return bool(found) and (not inner or key(name) in key(inner) or key(inner) in key(name))
 
 
 def shows(before: str) -> bool:

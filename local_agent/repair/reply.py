@@ -21,7 +21,9 @@ from . import json_text
 from .forms import Found, cut_call, find
 from .ids import unique_ids
 from .names import key, match, unknown
-from .phrases import asks_about_calls, has_marks, is_placeholder
+from .phrases import asks_about_calls, has_marks
+from .placeholders import has_placeholder, texts_of
+from .prompts import wants_code, wants_to_see
 from .schemas import Schema
 from .tools import KnownTool, Wrong, properties, signature
 from .values import fit, storable
@@ -30,6 +32,7 @@ from .written import Written
 RAW = "raw_tool_calls"
 REPAIRED = "repaired"  # call id -> what was changed in it
 DOUBTFUL = "doubtful"  # the whole text of a reply whose calls may not be meant
+BESIDE = "beside"  # what is left of such a text behind its calls, where with them it is no answer
 _TAIL = 40  # characters of broken arguments that the model is shown
 # Ends that are none: the reply stopped before it was whole.
 _CUT = frozenset(["length", "content_filter", "abort", "error"])
@@ -37,6 +40,10 @@ _QUOTE_MIN = 12  # characters that a text must share with a call to be what it w
 _ADVICE = (
     "To call it, use the tool interface, or send the call alone and nothing behind it. "
     "If no call was meant, answer in words."
+)
+# JSON in which the name of a tool stands as in a call.
+_KEYED_NAME = re.compile(
+    r"\\?\"(?:name|tool|function|action|tool_name)\\?\"\s*:\s*\\?\"[\w.:/-]+\\?\"\Z"
 )
 _SPACE_OR_SIGNS = re.compile(r"\\[nrt]|[\s\\\"']+")
 
@@ -70,8 +77,9 @@ def repair(
     Out: a copy with the same id. `tool_calls` are whole, of known tools, and fit their schemas;
     `invalid_tool_calls` are the rest, `error` being the text for the model. Ids are non-empty and
     unique within the message. `additional_kwargs["repaired"]` says by call id what was changed;
-    `["doubtful"]` is there where calls in the text may not be meant, and is that text. Entries
-    without a name are dropped. A reply without any call comes back as it is.
+    `["doubtful"]` is there where calls in the text may not be meant, and is that text; with
+    `["beside"]` the text is no answer as it stands, and the content and this are what is left of
+    it. Entries without a name are dropped. A reply without any call comes back as it is.
     """
     if reply.tool_calls:
         return reply
@@ -85,6 +93,7 @@ def repair(
     text = str(reply.text)
     found = _in_text(text, tools, history, cut) if text_calls else None
     doubtful = text if found and found.doubt and not calls else ""
+    beside = found.beside if found and doubtful else None
     if found and (not calls or _is_said_twice(found, calls)):
         calls = calls or _written(found, tools)
         text = found.before
@@ -94,6 +103,7 @@ def repair(
     kwargs = {k: v for k, v in reply.additional_kwargs.items() if k != RAW}
     kwargs |= {REPAIRED: repaired} if repaired else {}
     kwargs |= {DOUBTFUL: doubtful} if doubtful else {}
+    kwargs |= {BESIDE: beside} if beside is not None else {}
     update: dict[str, Any] = {"additional_kwargs": kwargs}
     update |= {"tool_calls": good, "invalid_tool_calls": bad}
     if text != str(reply.text):
@@ -136,42 +146,58 @@ def _in_text(
         found = find(text, tools) or (cut_call(text, tools) if cut else None)
     except RecursionError:  # marks within marks within marks
         return None
-    if found is None or not any(call.args for call in found.calls):
+    if found is None or found.broken or not found.calls:
         return found
-    if any(isinstance(m, ToolMessage) and _is_quoted(found, m) for m in history):
+    results = [_without_signatures(m, tools) for m in history if isinstance(m, ToolMessage)]
+    if any(_is_quoted(found, result) for result in results):
         return None
     prompts = [m for m in history if isinstance(m, HumanMessage)]
     if found.doubt:
         return found
-    quoted = [m for m in prompts if _is_quoted(found, m)]
-    if quoted and (found.before or any(has_marks(str(m.text)) for m in quoted)):
+    if any(_is_retold(found, result) for result in results):
+        return replace(found, doubt="it stands in what a tool gave")
+    quoted = [str(m.text) for m in prompts if _is_quoted(found, str(m.text))]
+    if quoted and (found.before or any(map(has_marks, quoted))):
         return replace(found, doubt="it is the user's own text")
-    if _has_placeholder(found, [str(m.text) for m in prompts]):
-        return replace(found, doubt="an argument of it only stands for a value")
-    about_calls = bool(prompts) and asks_about_calls(str(prompts[-1].text))
-    return replace(found, doubt="the user asks about such calls") if about_calls else found
+    if has_placeholder(found.calls, [str(m.text) for m in prompts]):
+        return replace(found, doubt="an argument of it only stands for a value", beside="")
+    why = _why_shown(str(prompts[-1].text), found) if prompts else ""
+    return replace(found, doubt=why) if why else found
 
 
-def _has_placeholder(found: Found, prompts: Sequence[str]) -> bool:
-    """Whether an argument is a placeholder that no prompt has."""
+def _why_shown(prompt: str, found: Found) -> str:
+    """Why a prompt may want to see a call and not to have it run; "" where it does not."""
+    if asks_about_calls(prompt):
+        return "the user asks about such calls"
+    if wants_to_see(prompt):
+        return "the user only wants to see it"
+    if not found.is_marked and wants_code(prompt):
+        return "the user asks for code or data"
+    return ""
+
+
+def _without_signatures(message: ToolMessage, tools: Sequence[KnownTool]) -> str:
+    """The text of a result without what we say of tools in it: `git_status()` is no call there."""
+    text = str(message.text)
+    for tool in tools:
+        if tool.name in text:
+            text = text.replace(signature(tool), "")
+    return text
+
+
+def _is_retold(found: Found, text: str) -> bool:
+    """Whether a text has a call of the same tool and values in another form."""
     for call in found.calls:
-        args = call.args
-        if isinstance(args, str):
-            try:
-                args = json_text.read(args)[0]
-            except ValueError:
-                continue
-        if isinstance(args, Mapping) and any(
-            is_placeholder(name, value) and not any(value in prompt for prompt in prompts)
-            for name, value in args.items()
-        ):
+        named = re.search(rf"(?<![\w]){re.escape(call.name)}(?![\w])", text)
+        is_call = named and (has_marks(text) or _KEYED_NAME.search(text[: named.end() + 1]))
+        if is_call and all(value in text for _, value in texts_of(call)):
             return True
     return False
 
 
-def _is_quoted(found: Found, message: AnyMessage) -> bool:
-    """Whether a message has one of these very calls, however it is wrapped and escaped there."""
-    text = _bare(str(message.text))
+def _is_quoted(found: Found, text: str) -> bool:
+    """Whether a text has one of these very calls, however it is wrapped and escaped there."""
+    text = _bare(text)
     return any(len(form) >= _QUOTE_MIN and form in text for form in _forms_of(found))
 
 
@@ -179,7 +205,7 @@ def _forms_of(found: Found) -> Iterator[str]:
     """The calls as they may be written elsewhere: as they stand, and each in the usual JSON."""
     yield from map(_bare, found.bodies)
     for call in found.calls:
-        if call.args:
+        if call.args is not None:
             args = call.args
             text = args if isinstance(args, str) else json.dumps(args, ensure_ascii=False)
             for key in ("arguments", "parameters"):

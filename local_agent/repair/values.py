@@ -19,6 +19,7 @@ from .schemas import Schema
 from .tools import KnownTool, Wrong, properties, required, signature
 
 _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,30})(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,3})?")
+_GROUPED = re.compile(r"-?[1-9][0-9]{0,2}\.[0-9]{2}0")  # 5.000 is five thousand to many
 _WRAPPERS = ("arguments", "args", "parameters", "params", "input", "kwargs", "properties")
 # What stands between several values in one text.
 _SEPARATED = re.compile(
@@ -221,6 +222,8 @@ def _as_kind(value: Any, kind: Any) -> Any:
         if kind in ("number", "integer") and _NUMBER.fullmatch(text):
             if not re.search("[.eE]", text):
                 return int(text)
+            if _GROUPED.fullmatch(text):
+                return value
             number = float(text)
             if kind == "number":
                 is_rounded = math.isfinite(number) and Decimal(repr(number)) != Decimal(text)

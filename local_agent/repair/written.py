@@ -38,25 +38,24 @@ _NAMED = re.compile(
     re.S,
 )
 _NAME_TAG = re.compile(
-    rf"\A<(?P<tag>function|name|tool_name)>\s*(?P<name>{_NAME})\s*</(?P=tag)>\s*"
+    rf"\A(?:<server_name>[^<>]*</server_name>\s*)?<(?P<tag>function|name|tool_name)>\s*(?P<name>{_NAME})\s*</(?P=tag)>\s*"
     r"(?:<(?P<wrap>arguments|parameters|args)>)?(?P<args>.*?)(?:</(?P=wrap)>)?\s*\Z",
     re.S,
 )
 _PARAMETER = re.compile(
-    r"<(?:[|｜]DSML[|｜])?parameter(?:=(?P<a>[\w.-]+)|\s+name\s*=\s*[\"'](?P<b>[\w.-]+)[\"'])[^<>]*>"
-    r"(?P<value>.*?)</(?:[|｜]DSML[|｜])?parameter>",
-    re.S,
+    r"<(?:[|｜]DSML[|｜])?param(?:eter)?(?:=(?P<a>[\w.-]+)|\s+name\s*=\s*[\"'](?P<b>[\w.-]+)[\"'])[^<>]*>"
 )
-_ARG_PAIR = re.compile(
-    r"<arg_key>\s*(?P<a>[\w.-]+)(?P<b>)\s*</arg_key>\s*<arg_value>(?P<value>.*?)</arg_value>", re.S
-)
+_PARAMETER_END = re.compile(r"</(?:[|｜]DSML[|｜])?param(?:eter)?>")
+_ARG_KEY = re.compile(r"<arg_key>\s*(?P<a>[\w.-]+)\s*</arg_key>\s*<arg_value>")
+_ARG_END = re.compile(r"</arg_value>")
 _SEP = rf"<[|｜]tool{GAP}sep[|｜]>"
 _DEEPSEEK = re.compile(
     rf"(?:<[|｜]tool{GAP}call{GAP}begin[|｜]>)?\s*(?:function\s*{_SEP})?(?P<name>{_NAME})\s*"
-    rf"(?:{_SEP}|\n)\s*(?P<args>(?:```json\s*)?\{{.*?\}}(?:\s*```)?)\s*"
-    rf"(?P<end><[|｜]tool{GAP}call{GAP}end[|｜]>|\Z)",
-    re.S,
+    rf"(?:{_SEP}|\n)\s*(?:```json\s*)?(?=\{{)"
 )
+_DEEPSEEK_END = re.compile(rf"<[|｜]tool{GAP}call{GAP}end[|｜]>|\Z")
+_TICKED = re.compile(r"`(\{[^`]*\})`")
+_BLANKS = re.compile(r"\s*")
 _QUOTED = re.compile(r"<\|\"\|>(.*?)<\|\"\|>|<escape>(.*?)<escape>", re.S)
 
 
@@ -114,8 +113,9 @@ def read_calls(
 
 def read_block(block: Block) -> list[Written]:
     """The calls in a block. Raises NotACall."""
-    marked = block.kind == "mark"
-    return read_calls(block.body, block.name, closed=block.closed, marked=marked, keyed=block.keyed)
+    mark = block.mark
+    marked, keyed = mark is not None and not mark.plain, mark is not None and mark.keyed
+    return read_calls(block.body, block.name, closed=block.closed, marked=marked, keyed=keyed)
 
 
 def guess(body: str) -> str:
@@ -127,7 +127,9 @@ def guess(body: str) -> str:
 
 
 def _with_arguments(name: str, text: str, closed: bool) -> Written:
-    if values := _parameters(text, _PARAMETER):
+    if ticked := _TICKED.fullmatch(text):
+        return Written(name, ticked[1], True)
+    if values := pairs(text, _PARAMETER, _PARAMETER_END):
         if not closed:  # there may have been more of them
             raise NotACall("it does not end", name)
         return Written(name, values, texts=True)
@@ -199,14 +201,14 @@ def _from_value(value: Any, mended: str) -> Iterator[Written]:
     if len(args) > 1 or rest - {names[0], *args}:
         raise NotACall("it is not name and arguments alone", name)
     given = value[args[0]] if args else None
-    if not isinstance(given, Mapping | str | None) or _is_schema(given):
+    if not isinstance(given, Mapping | str | None) or is_schema(given):
         raise NotACall("its arguments are no JSON object", name)
     if isinstance(given, str):
         given = given or None
     yield Written(name.strip(), given, True, mended=mended)
 
 
-def _is_schema(args: Any) -> bool:
+def is_schema(args: Any) -> bool:
     """Whether the arguments are a description of arguments: a tool was listed, not called."""
     return (
         isinstance(args, Mapping)
@@ -251,12 +253,37 @@ def _tags(text: str, closed: bool) -> list[Written]:
     return []
 
 
-def _parameters(text: str, pattern: re.Pattern[str]) -> dict[str, str]:
-    """Arguments in tags of their own; none where anything else stands between them."""
-    pairs = [(m["a"] or m["b"], _trimmed(m["value"])) for m in pattern.finditer(text)]
-    if pattern.sub("", text).strip() or len(dict(pairs)) != len(pairs):
-        return {}
-    return dict(pairs)
+def pairs(text: str, opening: re.Pattern[str], closing: re.Pattern[str] | str) -> dict[str, str]:
+    """The arguments in tags of their own that `text` consists of; none where anything else stands
+    between them.
+
+    opening: what a value stands behind, with the name as group `a`, or `b`. closing: what ends it,
+    or that as a text with the name as `{a}`. One that is not there is looked for once.
+    """
+    values: dict[str, str] = {}
+    at = 0
+    while (at := _blank_end(text, at)) < len(text):
+        found = opening.match(text, at)
+        if found is None:
+            return {}
+        groups = found.groupdict()
+        name = groups["a"] or groups["b"]
+        pattern = closing if isinstance(closing, re.Pattern) else _literal(closing.format(a=name))
+        end = pattern.search(text, found.end())
+        if end is None or name in values:
+            return {}
+        values[name] = _trimmed(text[found.end() : end.start()])
+        at = end.end()
+    return values
+
+
+def _blank_end(text: str, at: int) -> int:
+    found = _BLANKS.match(text, at)
+    return found.end() if found else at
+
+
+def _literal(text: str) -> re.Pattern[str]:
+    return re.compile(re.escape(text))
 
 
 def _trimmed(value: str) -> str:
@@ -269,17 +296,30 @@ def _arg_pairs(text: str, closed: bool) -> list[Written]:
     head = re.match(rf"(?P<name>{_NAME})\s*(?:<tool_sep>\s*)?(?P<rest><arg_key>.*)\Z", text, re.S)
     if not head:
         return []
-    values = _parameters(head["rest"], _ARG_PAIR)
+    values = pairs(head["rest"], _ARG_KEY, _ARG_END)
     if values and not closed:
         raise NotACall("it does not end", head["name"])
     return [Written(head["name"], values, texts=True)] if values else []
 
 
 def _deepseek(text: str, closed: bool) -> list[Written]:
-    found = list(_DEEPSEEK.finditer(text))
-    if not found or not re.search(_SEP, text) or _DEEPSEEK.sub("", text).strip():
+    """`name<sep>{…}` once or more, each to its closing token or to the end."""
+    if not re.search(_SEP, text):
         return []
-    return [Written(m["name"], m["args"], closed or bool(m["end"])) for m in found]
+    calls = []
+    at = 0
+    while (at := _blank_end(text, at)) < len(text):
+        head = _DEEPSEEK.match(text, at)
+        if head is None:
+            return []
+        end = _DEEPSEEK_END.search(text, head.end())
+        assert end is not None  # the end of the text is one
+        args = text[head.end() : end.start()].strip().removesuffix("```").strip()
+        if not args.endswith("}"):
+            return []
+        calls.append(Written(head["name"], args, closed or bool(end.group())))
+        at = end.end()
+    return calls
 
 
 def _named(text: str, closed: bool) -> list[Written]:
