@@ -132,6 +132,24 @@ def test_what_decides_unasked(tmp_path: Path, scripted: Start) -> None:
     assert server.refused == []
 
 
+def test_a_repaired_write_is_not_allowed_beforehand(tmp_path: Path, scripted: Start) -> None:
+    """The model wrote something else: it waits, and where nothing can wait it is refused."""
+    text = '<tool_call>{"name": "write_note", "arguments": {"text": "milk"}}</tool_call>'
+    server = scripted([Say(text), Say("Noted."), Say(text), Say("Not noted.")])
+    program = Program(tmp_path, server.base_url)
+    allow = ("--on-approval", "allow")
+    parked = program.run(*allow, "-p", "note milk")
+    assert (parked.code, program.written()) == (3, [])
+    assert program.run(*allow, "-p", "and?").code == 3
+    done = program.run("approvals", "approve", approval_id(parked))
+    assert (done.code, program.written()) == (0, ["milk"]), done.err
+
+    refused = program.run(*allow, "--ephemeral", "-p", "note milk")
+    assert (refused.code, refused.out) == (0, "Not noted.\n"), refused.err
+    assert program.written() == ["milk"]
+    assert "it was repaired" in text_of(server.requests[-1])[-1]
+
+
 def test_an_approval_while_something_is_down(tmp_path: Path, scripted: Start) -> None:
     """A03: without the model server or the tool it keeps waiting; a no is possible all the same."""
     server = scripted([write(), Say("A pity."), Say("Fine.")])

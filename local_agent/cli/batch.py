@@ -177,14 +177,19 @@ def _renderer(run: Run) -> Renderer:
 
 def decider(run: Run, renderer: Renderer) -> Decide:
     """Asks where somebody can read the question and answer it, else as --on-approval says."""
-    if _asks(run):
-        return asking(ChatPrompt(), renderer)
-    return decide_unasked(run.settings.on_approval or "park", ephemeral=run.settings.ephemeral)
+    ask = asking(ChatPrompt(), renderer) if _can_ask() else None
+    mode, ephemeral = run.settings.on_approval, run.settings.ephemeral
+    if ask and mode in (None, "ask"):
+        return ask
+    return decide_unasked(mode or "park", ephemeral=ephemeral, ask=ask)
+
+
+def _can_ask() -> bool:
+    return is_terminal(sys.stdin) and is_terminal(sys.stdout)
 
 
 def _asks(run: Run) -> bool:
-    wanted = run.settings.on_approval
-    return wanted in (None, "ask") and is_terminal(sys.stdin) and is_terminal(sys.stdout)
+    return run.settings.on_approval in (None, "ask") and _can_ask()
 
 
 def _parks(run: Run) -> bool:

@@ -291,9 +291,12 @@ class Chat:
         await self._turn(self._session.send(text.strip("\n").rstrip()))
 
     async def _decide(self, approval: ApprovalRequested) -> Decisions | None:
-        mode = self._run.settings.on_approval
-        if mode not in (None, "ask"):
-            return await decide_unasked(mode, ephemeral=self._run.settings.ephemeral)(approval)
+        mode, ephemeral = self._run.settings.on_approval, self._run.settings.ephemeral
+        if mode in (None, "ask"):
+            return await self._ask(approval)
+        return await decide_unasked(mode, ephemeral=ephemeral, ask=self._ask)(approval)
+
+    async def _ask(self, approval: ApprovalRequested) -> Decisions | None:
         try:
             return await asking(self._prompt, self._renderer)(approval)
         except asyncio.CancelledError:

@@ -14,6 +14,7 @@ from local_agent.events import (
     Decision,
     Decisions,
     Event,
+    PendingCall,
     Status,
     TurnFinished,
 )
@@ -109,11 +110,13 @@ def _shown(show: Show, event: TurnFinished) -> TurnFinished:
     return event
 
 
-def decide_unasked(on_approval: str, *, ephemeral: bool) -> Decide:
-    """How approvals are decided where nobody can be asked: "park", "deny" or "allow".
+def decide_unasked(on_approval: str, *, ephemeral: bool, ask: Decide | None = None) -> Decide:
+    """How approvals are decided without asking: "park", "deny" or "allow".
 
-    A call whose outcome is unknown is never run again unasked. Nothing can be parked in a run
-    that leaves nothing on disk: it is denied.
+    A call whose outcome is unknown is never run again unasked, nor is one that was repaired run:
+    the model wrote something else, and "allow" was said before anybody saw it. That one is put to
+    `ask`, where somebody is there. Nothing can be parked in a run that leaves nothing on disk: it
+    is denied.
     """
     mode = "deny" if ephemeral and on_approval not in ("allow", "deny") else on_approval
 
@@ -122,11 +125,21 @@ def decide_unasked(on_approval: str, *, ephemeral: bool) -> Decide:
             return {}
         if mode == "deny":
             return {c.call_id: Decision(False, NO_TERMINAL) for c in approval.calls}
-        if mode == "allow":
-            return {c.call_id: Decision(c.why != "unknown_outcome") for c in approval.calls}
+        is_repaired = any(call.repaired for call in approval.calls)
+        if mode == "allow" and is_repaired and ask is not None:
+            return await ask(approval)
+        if mode == "allow" and (ephemeral or not is_repaired):
+            return {c.call_id: _allowed(c) for c in approval.calls}
         return None
 
     return decide
+
+
+def _allowed(call: PendingCall) -> Decision:
+    """What an "allow" that was said beforehand says to this call."""
+    if call.repaired:
+        return Decision(False, f"it was repaired ({call.repaired}), and {NO_TERMINAL}")
+    return Decision(call.why != "unknown_outcome")
 
 
 class Interrupt:
