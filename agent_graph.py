@@ -37,6 +37,7 @@ from agent_core.calls import (
     not_allowed,
     question_of,
     refusal,
+    repeated,
     why_asked,
     without_tool,
     yes_to_call,
@@ -50,6 +51,7 @@ from agent_core.messages import messages_channel
 from agent_core.ports import Journal, Model, Policy, Repair, Router, Seal, Tool
 from agent_core.prompt import Composer
 from agent_core.quiet import answered_quietly
+from agent_core.repeats import answer_to_repeat, marks_of_next
 from agent_core.reply import (
     Asker,
     emit,
@@ -128,6 +130,7 @@ class _Agent:
     journal: Journal
     seal: Seal
     max_steps: Callable[[], int]
+    drops_repeats: bool
 
     async def router(self, state: State) -> dict[str, Any]:
         update, usage = await self.steering.turn(state)
@@ -204,6 +207,9 @@ class _Agent:
             if tool is None:
                 run = await self.journal.find(thread, message_id, call["id"])
                 return Command(goto="collect", update={"messages": [without_tool(call, run)]})
+            said = answer_to_repeat(call, message_id, state["messages"], tool.read_only)
+            if said and self.drops_repeats:
+                return Command(goto="collect", update={"messages": [repeated(call, said)]})
             verdict = self._verdict(call, tool, (thread, message_id), granted)
             if verdict == "deny":
                 text = "Not run: the user's rules forbid this call. It is not a failure."
@@ -218,12 +224,11 @@ class _Agent:
             return Command(goto=ready)
         return Command(goto="agent", update=self._nudge(state))
 
-    def _nudge(self, state: State) -> State:
-        """Before the last model call of a turn: a line behind the last result that says so."""
-        messages, nudged = state["messages"], state.get("nudged", [])
-        if not self._why_last(current_turn(messages)) or messages[-1].id in nudged:
-            return {}
-        return {"nudged": [*nudged, messages[-1].id or ""]}
+    def _nudge(self, state: State) -> dict[str, Any]:
+        """Before a model call: repeats are left out, and where it is the last call of the turn, a
+        line behind the last result says so."""
+        turn = current_turn(state["messages"])
+        return marks_of_next(turn, state, last=self._why_last(turn), drops=self.drops_repeats)
 
     async def _look_up(
         self, call: Mapping[str, Any], state: State, key: tuple[str, str, str]
@@ -353,11 +358,13 @@ def build_graph(
     max_steps: Callable[[], int] | None = None,
     checkpointer: BaseCheckpointSaver[str] | None = None,
     asks_again: bool = True,
+    drops_repeats: bool = True,
     state: type[Any] = State,
 ) -> CompiledStateGraph[Any, None, Any, Any]:
     """The compiled agent. `routes` maps each route's name to the names of its tools.
 
     `asks_again`: arguments that were wrong twice are asked for again, held to the schema.
+    `drops_repeats`: see `agent_core.repeats`.
     `max_steps` gives the model calls of a turn where that is known only late, instead of `limits`.
     `state` is for another way to store the same values: a benchmark compares two.
     """
@@ -376,6 +383,7 @@ def build_graph(
         journal=journal,
         seal=seal,
         max_steps=max_steps or (lambda: composer.limits.max_steps),
+        drops_repeats=drops_repeats,
     )
     graph = StateGraph(state)
     graph.add_node("router", agent.router, input_schema=state)

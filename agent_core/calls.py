@@ -10,7 +10,7 @@ from langchain_core.messages import ToolMessage
 
 from agent_core.ports import Run, Tool
 from agent_core.reply import emit_result
-from agent_core.turn import call_key, result_of
+from agent_core.turn import AGAIN, call_key, result_of
 
 RESULT_LOST = "[it ran; its result was lost]"
 UNKNOWN_OUTCOME = (
@@ -83,6 +83,13 @@ def refusal(call: Mapping[str, Any], text: str, outcome: str) -> ToolMessage:
     """The result of a call that is not run, which is said at once."""
     message = result_of(call, text, outcome)
     emit_result(message)
+    return message
+
+
+def repeated(call: Mapping[str, Any], text: str) -> ToolMessage:
+    """The result of a call that is not run because the turn has it before."""
+    message = refusal(call, text, "error")
+    message.additional_kwargs[AGAIN] = True
     return message
 
 

@@ -21,6 +21,8 @@ from agent_core.limits import Limits
 from agent_core.view import (
     BLOCK,
     LEFT_OUT,
+    MADE_AGAIN,
+    REPEATED,
     Marks,
     View,
     last_prompt,
@@ -117,7 +119,9 @@ def without_lost(marks: Marks, kept: Sequence[AnyMessage]) -> Marks:
     """The marks without those of messages that are not shown any more."""
     ids = {m.id for m in kept}
     cuts = {k: v for k, v in marks.cuts.items() if k == BLOCK or k.removesuffix("#") in ids}
-    return replace(marks, cuts=cuts, nudged=[n for n in marks.nudged if n in ids])
+    return replace(
+        marks, cuts=cuts, nudged=[n for n in marks.nudged if n.removesuffix(MADE_AGAIN) in ids]
+    )
 
 
 def facts_chars(room: int) -> int:
@@ -191,7 +195,9 @@ class _Work:
         groups = [
             m
             for m in kept[last_prompt(kept) :]
-            if isinstance(m, AIMessage) and m.tool_calls and marks.cuts.get(m.id or "") != LEFT_OUT
+            if isinstance(m, AIMessage)
+            and m.tool_calls
+            and marks.cuts.get(m.id or "") not in (LEFT_OUT, REPEATED)
         ]
         while groups and self._least(marks) > self.room:
             newest = groups[0]

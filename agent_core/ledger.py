@@ -15,9 +15,14 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage
 
 from agent_core.prompt import Request
-from agent_core.view import LAST_CALL, NO_TOOL, Kind, View, last_prompt
+from agent_core.view import LAST_CALL, NO_TOOL, SAID, Kind, View, last_prompt
 from context import TOOL_HEAD, Window, count_tokens, text_of, weigh, weigh_tool
 
+_LINES = (  # behind a message, with what they are called
+    (LAST_CALL, "last call line"),
+    (NO_TOOL, "no tool line"),
+    (SAID, "made again line"),
+)
 _THREADS = 8  # whose last request is remembered
 _REMEMBERED = 32  # requests in between that can be named
 
@@ -230,7 +235,7 @@ def _why(old: AnyMessage, new: AnyMessage, before: View, now: View) -> str:
         kind, former = former, None
     if kind == "cut" or (kind and kind != former):
         return {"stub": "stubs", "clipped": "clipped", "cut": "cuts"}[kind]
-    for line, name in ((LAST_CALL, "last call line"), (NO_TOOL, "no tool line")):
+    for line, name in _LINES:
         if text_of(new.content).endswith(line) != text_of(old.content).endswith(line):
             return name
     return "edited"

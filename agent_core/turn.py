@@ -28,6 +28,7 @@ from context import text_of
 BAD_REPLIES = 3  # replies in a row with nothing but broken calls end the turn
 REPEATS = 3  # the same call with the same arguments is not run at this count
 _BLANKS = re.compile(r"\\[nrt]|\s+")
+AGAIN = "again"  # among a result's additional_kwargs: its call was made before, and not run
 NOT_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _RESULT_CHARS = 1_000  # of the result that is shown where the model gave no answer
 _NOT_MEANT = (
@@ -174,7 +175,9 @@ def split_calls(
     for number, call in enumerate(reply.tool_calls, first):
         if seen[_signature(call)] >= REPEATS - 1:
             text = "Not run: the same call was made twice already. Use the results above."
-            refused.append(result_of({"handle": f"r{number}"} | dict(call), text, "error"))
+            result = result_of({"handle": f"r{number}"} | dict(call), text, "error")
+            result.additional_kwargs[AGAIN] = True
+            refused.append(result)
         seen[_signature(call)] += 1
     for broken in reply.invalid_tool_calls:
         name = NOT_A_NAME.sub("_", broken["name"] or "")[:64] or "unknown"

@@ -25,8 +25,11 @@ from context import old_end, stub, text_of
 
 LAST_CALL = "[No further tool calls in this turn: answer now from what is known.]"
 NO_TOOL = "[No tool is needed for this. Answer directly.]"
+SAID = "[You made this call again. This is its result: answer from it, or make another call.]"
 SHOWN = "shown"  # of a result's additional_kwargs: the characters it is shown in, if it has more
 LEFT_OUT = 0  # the cut of a message whose calls are left out with their results
+REPEATED = -1  # the same, where they say what is said above them: nothing is hidden by that
+MADE_AGAIN = "+"  # behind the id of a result among the nudged: it has `SAID` behind it
 NOT_SHOWN = "The earlier turns are not shown; they can be searched."
 BLOCK = "summary"  # among the cuts: the text before the first prompt
 Kind = Literal["stub", "clipped", "cut"]
@@ -37,9 +40,10 @@ class Marks:
     """What is decided of how earlier messages are shown; the fields of the state of these names.
 
     `stubbed_upto` is like `compacted_upto`, but for results of any turn. `cuts` has the characters
-    a message is cut to, 0 where it is left out with its results, and under the id with "#" how
-    many calls of it are shown. `nudged` are the results with `LAST_CALL` behind them, and the
-    prompts with `NO_TOOL`. `steps` counts how often the view was made shorter.
+    a message is cut to, `LEFT_OUT` or `REPEATED` where it is not shown with its results, and under
+    the id with "#" how many calls of it are. `nudged` are the results with `LAST_CALL` behind
+    them, the prompts with `NO_TOOL`, and with `MADE_AGAIN` the results with `SAID`. `steps` counts
+    how often the view was made shorter.
     """
 
     summary: str = ""
@@ -136,10 +140,11 @@ def as_shown(
                 out.append(shown_result(message, at < old, marks, limits, kinds))
             continue
         message_id = message.id or ""
-        skipping = marks.cuts.get(message_id) == LEFT_OUT
+        cut_to = marks.cuts.get(message_id)
+        skipping = cut_to in (LEFT_OUT, REPEATED)
         if not skipping:
             out.append(_other(message, marks, kinds))
-        else:
+        elif cut_to == LEFT_OUT:
             kinds[message_id] = "cut"
     return out
 
@@ -176,7 +181,9 @@ def shown_result(
         kinds[message_id] = "clipped"
         clip_text = message.model_copy(update={"content": clipped(text, clip)})
         shown = _with_tail(clip_text, _whole_as(handle))
-    return _with_tail(shown, f"\n\n{LAST_CALL}") if message_id in marks.nudged else shown
+    tail = f"\n\n{SAID}" if message_id + MADE_AGAIN in marks.nudged else ""
+    tail += f"\n\n{LAST_CALL}" if message_id in marks.nudged else ""
+    return _with_tail(shown, tail)
 
 
 def _whole_as(handle: str) -> str:

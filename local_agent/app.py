@@ -139,6 +139,7 @@ async def open_app(settings: Settings, say: Say) -> AsyncIterator[App]:
             policy=decide,
             repair=_repair(settings.repair),
             asks_again=settings.repair.constrained,
+            drops_repeats=settings.repair.calls != "exact",
             journal=memory.journal,
             seal=_seal(settings, say),
             window=window,

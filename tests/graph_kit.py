@@ -104,6 +104,7 @@ async def open_session(
     routes: Mapping[str, Sequence[str]] | None = None,
     route: Any = None,
     asks_again: bool = True,
+    drops_repeats: bool = True,
 ) -> AsyncIterator[Session]:
     async with open_memory(path, key=memory_key) as memory:
         graph = build_graph(
@@ -121,6 +122,7 @@ async def open_session(
             ledger=ledger,
             checkpointer=saver(memory),
             asks_again=asks_again,
+            drops_repeats=drops_repeats,
         )
         yield Session(
             graph,

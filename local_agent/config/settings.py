@@ -100,7 +100,8 @@ class RouterSettings:
 @dataclass(frozen=True, slots=True)
 class RepairSettings:
     """[repair]. `calls`: "all" reads calls that were written as text and mends those that are
-    slightly wrong, "native" only the second, "exact" neither. `constrained`: the arguments of a
+    slightly wrong, "native" only the second, "exact" neither, and takes a call that is made again
+    for a new one. `constrained`: the arguments of a
     call that went wrong twice are asked for once more, held to their schema."""
 
     calls: RepairCalls = "all"
