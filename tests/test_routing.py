@@ -85,6 +85,19 @@ def test_a_text_that_is_to_be_kept_somewhere(prompt: str, kind: str, route: str)
     assert (verdict.kind, verdict.route) == (kind, route)
 
 
+def test_of_equal_topics_that_with_the_best_tool_is_meant() -> None:
+    """ "Status" is said by git, "order" by the shop, and the shop's tool has more of the prompt."""
+    kit = [
+        FakeTool("git_status", "git", description="Show the working tree status"),
+        FakeTool("git_log", "git", description="Show the commits"),
+        FakeTool("get_order", "shop", description="The status of an order"),
+        FakeTool("search", "shop", description="Find products"),
+    ]
+    asked, _ = router(kit)
+
+    assert asked.judge([HumanMessage("status of order A9999")], {}).route == "shop"
+
+
 def test_no_prompt_takes_for_ever() -> None:
     """Each of these can be read in more ways than could ever be tried."""
     asked, _ = router(TOOLS)

@@ -114,9 +114,9 @@ class Router:
             touched = index.topics(query_words(rest))
             if max(touched.values(), default=0.0) < CLEAR:
                 return Verdict("quiet", quiet="likely")
-            return Verdict("unclear", self._best(topics, values), matches=matches)
+            return Verdict("unclear", self._best(topics, matches, values), matches=matches)
         if is_clear:
-            return Verdict("tools", self._best(topics, values), matches=matches)
+            return Verdict("tools", self._best(topics, matches, values), matches=matches)
         if answer and manner.is_continuation(prompt):
             return self._continued(messages, values)
         return Verdict("unclear", matches=matches)
@@ -130,11 +130,22 @@ class Router:
         matches = self.shelf.index.search(query_words(_prompt_before(messages)))
         return Verdict("tools", route, matches=matches)
 
-    def _best(self, topics: Mapping[str, float], values: Mapping[str, Any]) -> str:
-        """The route that is said most of; the thread's own one where nearly as much is."""
+    def _best(
+        self, topics: Mapping[str, float], matches: Sequence[Match], values: Mapping[str, Any]
+    ) -> str:
+        """The route that is said most of, of equal ones that with the best tool; the thread's own
+        one where nearly as much is said of it."""
         if not topics:
             return ALL
-        best, own = max(topics, key=lambda route: topics[route]), _route_before(values, "")
+        places = {match.name: at for at, match in enumerate(matches)}
+
+        def worth(route: str) -> tuple[float, int]:
+            first = min(
+                (places.get(n, len(places)) for n in self.shelf.routes.tools[route]), default=0
+            )
+            return topics[route], -first
+
+        best, own = max(topics, key=worth), _route_before(values, "")
         return own if topics.get(own, 0.0) >= topics[best] * KEPT else best
 
     # -- in the middle of a turn ------------------------------------------------------------------
@@ -148,7 +159,7 @@ class Router:
         """
         query = query_words(_newest(messages))
         matches, topics = self.shelf.index.search(query), self.shelf.index.topics(query)
-        route, usage = self._best(topics, values) if topics else "", None
+        route, usage = self._best(topics, matches, values) if topics else "", None
         if called:
             route = self.shelf.routes.of(called[0])
             best = 1.0 + max((match.score for match in matches), default=0.0)
