@@ -15,13 +15,14 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage
 
 from agent_core.prompt import Request
-from agent_core.view import LAST_CALL, NO_TOOL, SAID, Kind, View, last_prompt
+from agent_core.view import EMPTY, LAST_CALL, NO_TOOL, SAID, Kind, View, last_prompt
 from context import TOOL_HEAD, Window, count_tokens, text_of, weigh, weigh_tool
 
 _LINES = (  # behind a message, with what they are called
     (LAST_CALL, "last call line"),
     (NO_TOOL, "no tool line"),
     (SAID, "made again line"),
+    (EMPTY, "empty reply line"),
 )
 _THREADS = 8  # whose last request is remembered
 _REMEMBERED = 32  # requests in between that can be named
@@ -223,6 +224,10 @@ def _is_same(old: AnyMessage, new: AnyMessage) -> bool:
 
 def _why(old: AnyMessage, new: AnyMessage, before: View, now: View) -> str:
     """What made `new` stand where `old` stood."""
+    texts = sorted((text_of(old.content), text_of(new.content)), key=len)
+    for line, name in _LINES:
+        if texts[1] == f"{texts[0]}\n\n{line}":  # also of a prompt that was said anew
+            return name
     if old.id != new.id:
         if now.kinds.get(old.id or "") == "cut":
             return "cuts"  # left out with its results

@@ -14,6 +14,7 @@ from agent_core.offer import Offer, free_name, lookups_beside, offer
 from agent_core.ports import Tool
 from agent_core.recall import FIND_TOOLS, Lookup, Outcome, answer
 from agent_core.select import Tokens, select
+from agent_core.sent import with_line
 from agent_core.view import SHOWN, Marks, View, as_shown, last_prompt, render
 from context import PromptTooLong, Window, text_of
 
@@ -37,6 +38,12 @@ class Request:
     @property
     def messages(self) -> list[AnyMessage]:
         return [self.system, *self.view.messages]
+
+    def ending(self, line: str) -> Request:
+        """The request with `line` behind its last message; the same without one."""
+        if not line:
+            return self
+        return replace(self, view=replace(self.view, messages=with_line(self.view.messages, line)))
 
 
 class Composer:

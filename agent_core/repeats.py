@@ -2,8 +2,8 @@
 
 What such a call adds to the prompt makes the next one likelier still, and a write that is done, or
 that the person did not allow, would be asked about once more. So that one is not asked about, and a
-call with its result that says the same again is left out of the view. A line behind the first
-result says that it was made again: the prompt is then the one before with that line behind it.
+call with its result that says the same again is left out of the view. A line behind the last
+result says that one was made again: the prompt is then the one before with that line behind it.
 """
 
 from __future__ import annotations
@@ -56,12 +56,13 @@ def marks_of_next(
     a line behind the last result says that it is.
     """
     cuts, nudged = dict(values.get("cuts") or {}), list(values.get("nudged") or [])
-    wanted = []
-    for reply_id, result_id in _repeats(turn) if drops else ():
-        cuts[reply_id] = REPEATED
-        wanted.append(result_id + MADE_AGAIN)
-    wanted += [_last_shown(turn, cuts)] if last else []
-    nudged += [mark for mark in dict.fromkeys(wanted) if mark not in nudged]
+    repeats = list(_repeats(turn)) if drops else []
+    cuts |= dict.fromkeys(repeats, REPEATED)
+    end = _last_shown(turn, cuts)
+    is_again = bool(repeats) and repeats[-1] == _last_reply(turn)
+    for mark, is_wanted in ((end + MADE_AGAIN, is_again), (end, bool(last))):
+        if is_wanted and end and mark not in nudged:
+            nudged.append(mark)
     changed = {"cuts": cuts, "nudged": nudged}
     return {name: new for name, new in changed.items() if new != (values.get(name) or type(new)())}
 
@@ -72,23 +73,24 @@ def _last_shown(turn: Sequence[AnyMessage], cuts: Mapping[str, int]) -> str:
     for message in turn:
         if isinstance(message, AIMessage):
             is_shown = cuts.get(message.id or "") != REPEATED
-        elif is_shown:
+        elif is_shown and isinstance(message, ToolMessage):
             found = message.id or ""
     return found
 
 
-def _repeats(turn: Sequence[AnyMessage]) -> Iterator[tuple[str, str]]:
-    """Ids of replies all of whose results say what results before them say, with that of the
-    first one."""
+def _last_reply(turn: Sequence[AnyMessage]) -> str:
+    return next((m.id or "" for m in reversed(turn) if isinstance(m, AIMessage)), "")
+
+
+def _repeats(turn: Sequence[AnyMessage]) -> Iterator[str]:
+    """Ids of replies all of whose results say what results before them say."""
     first: dict[str, ToolMessage] = {}
     for reply, results in _exchanges(turn):
         if reply.additional_kwargs.get("bad_calls"):
             continue
         pairs = [(call_key(c), results.get(c["id"] or "")) for c in reply.tool_calls]
-        before = [first.get(key) for key, _ in pairs]
-        news = [_says_more(one, old) for (_, one), old in zip(pairs, before, strict=True)]
-        if before and before[0] is not None and not any(news):
-            yield reply.id or "", before[0].id or ""
+        if pairs and not any(_says_more(one, first.get(key)) for key, one in pairs):
+            yield reply.id or ""
             continue
         first |= {key: one for key, one in pairs if one is not None}
 

@@ -15,11 +15,11 @@ from agent_core.ports import Described, Model, Tool
 from agent_core.prompt import Composer
 from agent_core.sent import SENT, basis_of, digest, kept_of, key_of, with_line
 from agent_core.turn import is_blank
+from agent_core.view import EMPTY
 from context import PromptTooLong, text_of
 
 Delta = Callable[[Literal["text", "thinking"], str], None]
 
-EMPTY = "[Your reply was empty. Answer now.]"
 ARGUMENTS = "[Write the arguments of {name} as one JSON object, and nothing else.]"
 SHORTER = 0.7  # part of the room that messages get after the server refused a prompt as too long
 
@@ -156,7 +156,7 @@ class Asker:
     ) -> tuple[AIMessage, dict[str, Any]]:
         """One model call with the messages in `part` of their room, `behind` at their end."""
         window = self.composer.window
-        request = self.composer.compose(values, tools, part=part)
+        request = self.composer.compose(values, tools, part=part).ending(behind)
         for text in request.notices:
             emit_notice(text)
         functions = request.offer.functions
@@ -166,10 +166,9 @@ class Asker:
         emit(event="basis", key=key_of(basis), text=basis)
         kept = kept_of(window, basis, part, behind)
         self.ledger.sent(thread, "turn", request, window)
-        messages = with_line(request.messages, behind)
         try:
             reply = await self.model.reply(
-                messages,
+                request.messages,
                 tools=functions,
                 tool_choice=choice if functions else None,
                 on_delta=tell,
@@ -180,7 +179,7 @@ class Asker:
             raise
         if reply.usage_metadata:
             window.observe(request.tokens, reply.usage_metadata["input_tokens"])
-        reply.response_metadata[SENT] = {**kept, "digest": digest(messages, functions)}
+        reply.response_metadata[SENT] = {**kept, "digest": digest(request.messages, functions)}
         self.ledger.answered(thread, reply)
         emit_usage(reply.usage_metadata)
         return reply, dict(request.update)
