@@ -23,14 +23,19 @@ ASKED_AGAIN = "its arguments were asked for again, held to the schema"
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """The tools that a reply may call: those of its prompt, and all `others` that there are."""
+    """The tools that a reply may call: those of its prompt, and all `others` that there are.
+
+    `hidden` are our own ones that the prompt does not have, as there is nothing to find: they
+    answer, but no error names them.
+    """
 
     tools: Sequence[Described]
     others: Sequence[Described] = ()
+    hidden: Sequence[Described] = ()
 
     @property
     def all(self) -> list[Described]:
-        return [*self.tools, *self.others]
+        return [*self.tools, *self.others, *self.hidden]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +110,23 @@ def repaired(
 def _understood(
     reply: AIMessage, repair: Repair, known: Known, messages: Sequence[AnyMessage]
 ) -> AIMessage:
-    """The reply repaired by the tools of its prompt, or by all where it calls one of the others."""
+    """The reply repaired by the tools of its prompt, or by more where it calls one of those."""
     heard = repair(reply, known.tools, messages)
-    if not known.others or (heard.tool_calls and not heard.invalid_tool_calls):
+    if heard.tool_calls and not heard.invalid_tool_calls:
         return heard
-    wider = repair(reply, known.all, messages)
-    called = {c["name"] for c in (*wider.tool_calls, *wider.invalid_tool_calls)}
     names = {tool.name for tool in known.tools}
     # Of a name that none has, the wider error says which of all that there are is near to it.
-    lost = heard.invalid_tool_calls and all(
-        c["name"] not in names for c in heard.invalid_tool_calls
-    )
-    return wider if lost or called & {tool.name for tool in known.others} else heard
+    is_lost = bool(heard.invalid_tool_calls) and not names & _called(heard)
+    for more in (known.others, known.hidden):
+        wider = repair(reply, [*known.tools, *more], messages) if more else heard
+        if _called(wider) & {tool.name for tool in more}:
+            return wider
+        heard = wider if is_lost and more is known.others else heard
+    return heard
+
+
+def _called(reply: AIMessage) -> set[str]:
+    return {str(c["name"]) for c in (*reply.tool_calls, *reply.invalid_tool_calls)}
 
 
 def worth_asking_again(

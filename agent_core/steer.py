@@ -38,8 +38,10 @@ class Steering:
         """What a reply may call to a prompt with `tools`, which brought the state to `values`."""
         names = {tool.name for tool in tools}
         others = [tool for tool in self.tools.values() if tool.name not in names]
-        lookups = self.composer.lookups.values() if values.get("lookup") else ()
-        return Known([*tools, *lookups], others)
+        shown = [*tools, *(self.composer.lookups.values() if values.get("lookup") else ())]
+        names |= {tool.name for tool in shown}
+        hidden = [tool for tool in self.composer.built_in.values() if tool.name not in names]
+        return Known(shown, others, hidden)
 
     async def turn(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], UsageMetadata | None]:
         """What goes into the state at the start of a turn, and what asking the model took."""

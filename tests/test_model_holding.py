@@ -33,7 +33,6 @@ def hold(text: str, size: int = 1) -> tuple[str, str]:
         '{"version": 1, "name": "list_dir"}',
         '{"name": "Alice", "age": 3}',
         '[{"id": 1}, {"id": 2}]',
-        '```json\n{"name": "list_dir", "arguments": {}}\n```\nThis is what a client sends.',
         "| a | b |\n| - | - |\n",
         "",
         "\n\n  x",
@@ -49,6 +48,8 @@ def test_text_is_shown(text: str, size: int) -> None:
     ("before", "call"),
     [
         ("", '<tool_call>{"name": "x"}</tool_call>'),
+        # What stands behind such a block says whether it is meant.
+        ("", '```json\n{"name": "list_dir", "arguments": {}}\n```\nThis is what a client sends.'),
         ("Let me see.\n", '<tool_call>{"name": "x"}</tool_call>'),
         ("Let me see. ", '<TOOL_CALL>{"name": "x"}'),
         ("", '[TOOL_CALLS][{"name": "x"}]'),
