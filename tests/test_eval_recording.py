@@ -14,7 +14,7 @@ import pytest
 
 from local_agent.config import ModelSettings
 from local_agent.errors import ModelUnreachable, UsageError
-from local_agent.evaluation.recorder import Recorder
+from local_agent.evaluation.recorder import Recorder, _without_folders
 from local_agent.evaluation.recording import Answer, Recording, fingerprint, key_of
 from local_agent.testing import Say, ScriptedServer
 
@@ -164,6 +164,18 @@ def post(base_url: str, path: str, value: Any) -> tuple[int, bytes]:
     except urllib.error.HTTPError as exc:
         with exc:
             return exc.code, exc.read()
+
+
+@pytest.mark.parametrize(
+    "path", ["/home/me/secret/m.gguf", "C:\\\\Users\\\\me\\\\m.gguf", "m.gguf"]
+)
+def test_where_the_model_lies_is_not_recorded(path: str) -> None:
+    """A recording is to be shared; what the model is, stays."""
+    body = f'{{"model_path": "{path}", "chat_template": "T"}}'.encode()
+    said = json.loads(_without_folders(Answer(200, "application/json", body)).body)
+    assert said == {"model_path": "m.gguf", "chat_template": "T"}
+    odd = Answer(200, "text/plain", b"no JSON")
+    assert _without_folders(odd) == odd
 
 
 def test_a_request_is_forwarded_once(scripted: Callable[..., ScriptedServer]) -> None:

@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
@@ -134,7 +134,7 @@ class Recorder:
                     f"No model server answers at {self._settings.address}.",
                     "Start it, or take --replay FILE.",
                 ) from exc
-        return about
+        return {path: _without_folders(answer) for path, answer in about.items()}
 
     def _forward(
         self, method: str, path: str, data: bytes | None, headers: Mapping[str, str]
@@ -155,6 +155,18 @@ class Recorder:
             connection.close()
         kind_of_body = response.headers.get("Content-Type", "application/json")
         return Answer(response.status, kind_of_body, body, time.monotonic() - started)
+
+
+def _without_folders(answer: Answer) -> Answer:
+    """What a server says of itself without where the model lies: a recording is to be shared."""
+    try:
+        said = json.loads(answer.body)
+    except ValueError:
+        return answer
+    if not isinstance(said, dict) or not isinstance(path := said.get("model_path"), str):
+        return answer
+    said["model_path"] = path.replace("\\", "/").rpartition("/")[2]
+    return replace(answer, body=json.dumps(said, ensure_ascii=False).encode())
 
 
 def _failed(text: str) -> Answer:
