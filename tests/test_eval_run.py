@@ -154,6 +154,7 @@ def test_a_recording_is_replayed_without_a_model(program: Program) -> None:
     assert (again.json["success"], again.json["cost"]) == (done.json["success"], done.json["cost"])
     assert (other.code, other.err.count("error:")) == (1, 1)
     assert "The recording has no reply to a request of this run." in other.err
+    assert "Replay it with the options it was made with" in other.err
 
 
 CANNOT_BE: list[tuple[list[str], str]] = [

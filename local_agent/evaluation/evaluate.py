@@ -18,6 +18,7 @@ from .results import Run, row_of
 from .runner import TurnResult, run_cases
 
 Say = Callable[[str], None]
+AS_RECORDED = "Replay it with the options it was made with, or make another with --record."
 GO_ON = "Run it again: what was answered so far is recorded."
 
 
@@ -34,8 +35,7 @@ async def run_plan(
         try:
             results += await run_cases(configuration, cases, settings, recorder, progress)
         except AgentError as exc:
-            if not recorder.is_replay:
-                exc.hint = exc.hint or GO_ON
+            exc.hint = exc.hint or (AS_RECORDED if recorder.is_replay else GO_ON)
             raise
     return Run(
         model=model_of(recorder.recording),
