@@ -131,7 +131,8 @@ def straight_back(
         return None
     way = Way(head, ids[1:])
     for at in (head, ids[-1]):
-        kind, blob = conn.execute(_STORED, (*place[:2], at)).fetchone()
+        # A damaged key can stand in the index where a search for it does not come by.
+        kind, blob = conn.execute(_STORED, (*place[:2], at)).fetchone() or (None, None)
         if not isinstance(kind, str) or not isinstance(blob, bytes):
             raise Unreadable("a checkpoint of it is damaged")
         way.marks[at] = crc32(blob, crc32(kind.encode()))
