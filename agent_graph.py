@@ -51,15 +51,8 @@ from agent_core.messages import messages_channel
 from agent_core.ports import Journal, Model, Policy, Repair, Router, Seal, Tool
 from agent_core.prompt import Composer
 from agent_core.quiet import answered_quietly
-from agent_core.repeats import answer_to_repeat, marks_of_next
-from agent_core.reply import (
-    Asker,
-    emit,
-    emit_notice,
-    emit_result,
-    emit_start,
-    emit_usage,
-)
+from agent_core.repeats import answer_to_repeat, marks_of_next, wants_words
+from agent_core.reply import Asker, emit, emit_notice, emit_result, emit_start, emit_usage
 from agent_core.steer import Steering, next_of_agent
 from agent_core.summary import Summariser
 from agent_core.toolset import LOUD
@@ -71,12 +64,12 @@ from agent_core.turn import (
     closing,
     current_turn,
     is_looping,
-    last_answer,
     open_calls,
     result_of,
     split_calls,
     steps_of,
 )
+from agent_core.words import answered_in_words
 from context import Window, text_of
 
 # Where the answers to an approval stand in the configuration of a run, by call id, each with what
@@ -98,9 +91,7 @@ class State(TypedDict, total=False):
     compacted_upto: str  # id of the last message whose older results are stubs
     stubbed_upto: str  # id of a result up to which all are stubs, of whatever turn
     pinned: list[str]  # handles of results that stay whole
-    cuts: dict[
-        str, int
-    ]  # message id -> characters of it that are shown; see `agent_core.view.Marks`
+    cuts: dict[str, int]  # message id -> characters of it shown; see `agent_core.view.Marks`
     steps: int  # how often the view was made shorter
     nudged: list[str]  # ids of results behind which the model is asked for its answer
     lookup: bool  # something is not shown whole: the lookup tools are in the prompt
@@ -162,16 +153,19 @@ class _Agent:
         if state.get("quiet") not in (None, "", LOUD) and steps_of(turn) == 0:
             answer, update = await answered_quietly(state, thread, self.steering, self.hearer)
             return {**update, "messages": [answer]} if answer else update
-        why, tools = self._why_last(turn), self.steering.tools_of(state)
-        reply, update = await self.asker.reply(state, tools, last=bool(why), thread=thread)
+        why, update = self._why_last(turn), dict[str, Any]()
+        if why or (self.drops_repeats and wants_words(turn)):
+            said, update = await answered_in_words(state, thread, self.steering, self.hearer, why)
+            if said:
+                return {**update, "messages": [said]}
+        tools = self.steering.tools_of(state)
+        reply, more = await self.asker.reply({**state, **update}, tools, last=False, thread=thread)
         reply.additional_kwargs["route"] = state.get("route", "")
+        update |= more
         values = {**state, **update}
-        known = self.steering.known(tools, values)
-        reply = await self.hearer.hear(reply, values, tools, known, last=bool(why))
+        reply = await self.hearer.hear(reply, values, tools, self.steering.known(tools, values))
         if state.get("quiet"):
             update["quiet"] = ""
-        if why:
-            return {**update, "messages": [last_answer(reply, why, turn)]}
         if not reply.tool_calls and not reply.invalid_tool_calls:
             return {**update, "messages": [answer_of(reply)]}
         update |= self.steering.widened(values, [call["name"] for call in reply.tool_calls])

@@ -13,6 +13,9 @@ from agent_core.reply import emit_result
 from agent_core.turn import AGAIN, call_key, result_of
 
 RESULT_LOST = "[it ran; its result was lost]"
+NOT_ALLOWED = (
+    "The user did not allow this call; it was not run. This is no failure: do not repeat it."
+)
 UNKNOWN_OUTCOME = (
     "The program was interrupted while this call ran. Whether it was carried out is unknown. "
     "It was not run again."
@@ -97,5 +100,5 @@ def not_allowed(call: Mapping[str, Any], why: str, reason: str) -> ToolMessage:
     """The result of a call that a person did not allow, in words that a small model can follow."""
     if why == "unknown_outcome":
         return refusal(call, UNKNOWN_OUTCOME, "unknown")
-    text = "The user did not allow this call; it was not run. This is no failure: do not repeat it."
-    return refusal(call, f"{text} Reason: {reason}" if reason else text, "denied")
+    text = f"{NOT_ALLOWED} Reason: {reason}" if reason else NOT_ALLOWED
+    return refusal(call, text, "denied")

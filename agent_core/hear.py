@@ -55,18 +55,15 @@ class Hearer:
         values: Mapping[str, Any],
         tools: Sequence[Tool],
         known: Known,
-        *,
-        last: bool,
     ) -> AIMessage:
         """The reply to the state `values`, with calls that can run and calls that cannot.
 
-        `tools` are those of the prompt. Text that was held back and is no call is shown. With
-        `last` nothing more is asked.
+        `tools` are those of the prompt. Text that was held back and is no call is shown.
         """
         messages = values["messages"]
-        heard, unshown = repaired(reply, self.repair, known, messages, last=last)
+        heard, unshown = repaired(reply, self.repair, known, messages, last=False)
         emit_text(unshown)
-        tool = None if last else worth_asking_again(heard, known.all, current_turn(messages))
+        tool = worth_asking_again(heard, known.all, current_turn(messages))
         if tool is None or not self.asks_again:
             return heard
         given = await self.asker.arguments(values, tools, tool)

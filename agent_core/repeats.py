@@ -13,6 +13,7 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
+from agent_core.calls import NOT_ALLOWED
 from agent_core.turn import AGAIN, call_key, current_turn
 from agent_core.view import MADE_AGAIN, REPEATED
 from context import text_of
@@ -65,6 +66,27 @@ def marks_of_next(
             nudged.append(mark)
     changed = {"cuts": cuts, "nudged": nudged}
     return {name: new for name, new in changed.items() if new != (values.get(name) or type(new)())}
+
+
+def wants_words(turn: Sequence[AnyMessage]) -> bool:
+    """Whether the last calls of a turn leave nothing to do but to answer.
+
+    They say what those just before them say, or the person allowed none of them and gave no reason
+    that would ask for others.
+    """
+    before: dict[str, ToolMessage] = {}
+    is_again = is_denied = False
+    for reply, results in _exchanges(turn):
+        is_bad = bool(reply.additional_kwargs.get("bad_calls"))
+        pairs = [(call_key(c), results.get(c["id"] or "")) for c in reply.tool_calls]
+        told = {key: one for key, one in pairs if one is not None}
+        is_denied = bool(told) and all(text_of(o.content) == NOT_ALLOWED for o in told.values())
+        is_again = bool(told) and not (
+            is_bad or any(_says_more(one, before.get(key)) for key, one in pairs)
+        )
+        if not (is_bad or is_again):
+            before = told
+    return is_again or is_denied
 
 
 def _last_shown(turn: Sequence[AnyMessage], cuts: Mapping[str, int]) -> str:

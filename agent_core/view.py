@@ -25,7 +25,7 @@ from context import old_end, stub, text_of
 
 LAST_CALL = "[No further tool calls in this turn: answer now from what is known.]"
 NO_TOOL = "[No tool is needed for this. Answer directly.]"
-SAID = "[You made this call again. Its result is above: answer from it, or make another call.]"
+SAID = "[You made this call again: its result is above. Answer from it.]"
 EMPTY = "[Your reply was empty. Answer now.]"
 SHOWN = "shown"  # of a result's additional_kwargs: the characters it is shown in, if it has more
 LEFT_OUT = 0  # the cut of a message whose calls are left out with their results

@@ -206,7 +206,8 @@ async def test_the_same_call_a_third_time_ends_the_turn(tmp_path: Path) -> None:
     read = ScriptedTool("look")
     same = [call(("look", {"q": "x"})) for _ in range(3)]
     model = ScriptedModel([*same, say("what I have"), say("second")])
-    async with open_session(tmp_path / "m.db", model, [read]) as session:
+    path = tmp_path / "m.db"
+    async with open_session(path, model, [read], drops_repeats=False) as session:
         first = await collect(session.send("go"))
         second = await collect(session.send("and now?"))
 

@@ -300,7 +300,8 @@ async def test_order_and_white_space_make_no_other_call(tmp_path: Path) -> None:
         call(("look", '{\n"q": " a b\\n", "n": 1}')),
     ]
     model = ScriptedModel([*replies, say("what I have")])
-    async with open_session(tmp_path / "m.db", model, [read]) as session:
+    path = tmp_path / "m.db"
+    async with open_session(path, model, [read], drops_repeats=False) as session:
         events = await collect(session.send("go"))
 
     assert len(read.ran) == 2

@@ -8,7 +8,7 @@ import pytest
 
 from local_agent.evaluation.cases import Turn, Wanted
 from local_agent.evaluation.claims import claims_done
-from local_agent.evaluation.judge import Made, Outcome, judge, right_set
+from local_agent.evaluation.judge import Made, Outcome, is_written_call, judge, right_set
 from local_agent.evaluation.matching import matches, problem, said
 
 SCHEMAS: dict[str, dict[str, Any]] = {
@@ -189,6 +189,29 @@ def test_answers(turn: Turn, outcome: Outcome, why: str) -> None:
 def test_claims(answer: str, claims: bool) -> None:
     """Only a sentence that says something was done is a claim; one with a no or an if is none."""
     assert bool(claims_done(answer)) is claims
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_call"),
+    [
+        ('{"name": "get_time", "arguments": {"zone": "UTC"}}', True),
+        ('```json\n{"name": "anything", "parameters": {}}\n```', True),
+        ('[{"name": "a", "arguments": {}}, {"name": "b", "arguments": {}}]', True),
+        ('<tool_call>\n{"name": "get_ti', True),
+        ("[TOOL_REQUEST]{}[END_TOOL_REQUEST]", True),
+        ('It is noon: {"name": "get_time", "arguments": {}}', False),
+        ('{"name": "Ada", "age": 36}', False),
+        ('{"name": {"first": "Ada"}, "arguments": {}}', False),
+        ("[]", False),
+        ("42", False),
+        ("A haiku about rain.", False),
+    ],
+)
+def test_a_call_as_text_is_no_answer(answer: str, is_call: bool) -> None:
+    """What the user would see is markup, whatever was asked."""
+    assert is_written_call(answer) is is_call
+    why = judge(Turn("p", "x"), Outcome([], answer), SCHEMAS).why
+    assert why == ("the answer is a call written as text" if is_call else "")
 
 
 def test_the_set_of_tools() -> None:

@@ -6,9 +6,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent_core.view import LAST_CALL, SAID
+from agent_core.words import goes_on
 from context import text_of
-from local_agent.events import ApprovalRequested, Decision, ToolFinished
+from local_agent.events import ApprovalRequested, Decision, TextDelta, ToolFinished
 from tests.graph_kit import ScriptedModel, ScriptedTool, call, collect, open_session, say
 
 READ = ("look", {"n": 1})
@@ -63,18 +66,112 @@ async def test_a_read_that_says_something_else_stays(tmp_path: Path) -> None:
     assert texts == ["40 %", "60 %"]
 
 
-async def test_a_third_time_ends_the_turn(tmp_path: Path) -> None:
-    """L13: not run, and the last request has the result once, without the calls behind it."""
+async def test_a_repeat_is_asked_for_an_answer(tmp_path: Path) -> None:
+    """First with the prompt as it is, then without any tool: a call is no answer to either."""
     look = ScriptedTool("look")
-    model = ScriptedModel([call(READ), call(READ), call(READ), say("Blue, then.")])
+    model = ScriptedModel([call(READ), call(READ), call(READ, text="So:"), say("It is blue.")])
     async with open_session(tmp_path / "m.db", model, [look]) as session:
+        last = (await collect(session.send("the sky?")))[-1]
+        stored = await session.messages()
+
+    assert (last.status, last.answer, len(look.ran)) == ("ok", "It is blue.", 2)
+    assert [asked["tool_choice"] for asked in model.asked] == [None, None, "none", None]
+    assert (model.asked[2]["tools"], model.asked[3]["tools"]) == (model.asked[1]["tools"], [])
+    assert shown(model.asked[3]) == shown(model.asked[2])
+    assert text_of(stored[-1].content) == "It is blue."
+
+
+async def test_a_repeat_before_another_call_goes_on(tmp_path: Path) -> None:
+    """What says what comes next is no answer; it was not shown."""
+    look, other = ScriptedTool("look"), ScriptedTool("list")
+    announced = say("Let me list the files.")
+    model = ScriptedModel(
+        [call(READ), call(READ), announced, announced, call(("list", {})), say("Two files.")]
+    )
+    async with open_session(tmp_path / "m.db", model, [look, other]) as session:
+        events = await collect(session.send("what is there?"))
+
+    assert (events[-1].status, events[-1].answer) == ("ok", "Two files.")
+    assert (len(look.ran), len(other.ran)) == (2, 1)
+    assert "Let me" not in "".join(e.text for e in events if isinstance(e, TextDelta))
+    assert model.asked[4]["tool_choice"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "is_next"),
+    [
+        ("Let me check the calendar.", True),
+        ("I'll try to read the file instead.", True),
+        ("Next, I will use list_files.", True),
+        ("I need to find the id first.", True),
+        ("Ich werde die Datei lesen.", True),
+        ("The file is empty.", False),
+        ("I will not create it.", False),
+        ("I won't delete it. Let me know if you want anything else.", False),
+        ("I'm sorry, I could not create the event.", False),
+        ("OK, I left it as it is.", False),
+    ],
+)
+def test_what_says_what_comes_next(text: str, is_next: bool) -> None:
+    assert goes_on(text) is is_next
+
+
+async def test_a_third_time_ends_the_turn(tmp_path: Path) -> None:
+    """L13: not run, and the last request has each result once, without the calls behind them."""
+    look, other = ScriptedTool("look"), ScriptedTool("list")
+    pairs = [call(one) for _ in range(2) for one in (READ, ("list", {}))]
+    model = ScriptedModel([*pairs, call(READ), say("Blue, then.")])
+    async with open_session(tmp_path / "m.db", model, [look, other]) as session:
         last = (await collect(session.send("the sky?")))[-1]
 
     assert (last.status, last.answer, len(look.ran)) == ("step_limit", "Blue, then.", 2)
-    assert model.asked[3]["tool_choice"] == "none"
-    kinds = [kind for kind, _ in shown(model.asked[3])]
-    assert kinds == ["human", "ai", "tool"]
-    assert shown(model.asked[3])[-1] == ("tool", f"look done\n\n{SAID}\n\n{LAST_CALL}")
+    assert model.asked[5]["tool_choice"] == "none"
+    kinds = [kind for kind, _ in shown(model.asked[5])]
+    assert kinds == ["human", "ai", "tool", "ai", "tool"]
+    assert shown(model.asked[5])[-1] == ("tool", f"list done\n\n{SAID}\n\n{LAST_CALL}")
+
+
+async def test_the_same_call_for_ever_ends_the_turn(tmp_path: Path) -> None:
+    """L13: whatever it is asked for. What is there is shown, and the next turn works."""
+    look = ScriptedTool("look")
+    model = ScriptedModel([*(call(READ) for _ in range(4)), say("Hello.")])
+    async with open_session(tmp_path / "m.db", model, [look]) as session:
+        last = (await collect(session.send("the sky?")))[-1]
+        after = (await collect(session.send("hello")))[-1]
+
+    assert (last.status, len(look.ran)) == ("step_limit", 2)
+    assert "look done" in last.answer
+    assert "three times" in last.error
+    assert (after.status, after.answer) == ("ok", "Hello.")
+
+
+async def test_the_last_call_goes_without_tools_where_it_only_calls(tmp_path: Path) -> None:
+    """A server that does not keep to `tool_choice`, or a model that writes the call as text."""
+    look = ScriptedTool("look")
+    model = ScriptedModel([call(READ), call(("look", {"n": 2})), say("Red.")])
+    async with open_session(tmp_path / "m.db", model, [look], max_steps=1) as session:
+        last = (await collect(session.send("the sky?")))[-1]
+
+    assert (last.status, last.answer, len(look.ran)) == ("step_limit", "Red.", 1)
+    assert (model.asked[1]["tool_choice"], model.asked[2]["tools"]) == ("none", [])
+    assert shown(model.asked[2])[-1][1].endswith(LAST_CALL)
+
+
+async def test_a_no_without_a_reason_is_answered_in_words(tmp_path: Path) -> None:
+    """The person wants nothing else instead; with a reason the model may call what they want."""
+    note = write_tool()
+    replies = [call(WRITE), say("Left out."), call(WRITE), call(("note", {"text": "tea"}))]
+    model = ScriptedModel([*replies, say("Tea.")])
+    async with open_session(tmp_path / "m.db", model, [note]) as session:
+        asked = await collect(session.send("note milk"))
+        first = await answered(session, asked[-1], False)
+        asked = await collect(session.send("note what I need"))
+        second = await answered(session, asked[-1], False, "tea, not milk")
+        last = await answered(session, second[-1])
+
+    assert (first[-1].status, first[-1].answer) == ("ok", "Left out.")
+    assert (last[-1].answer, note.ran) == ("Tea.", [{"text": "tea"}])
+    assert [asked["tool_choice"] for asked in model.asked] == [None, "none", None, None, None]
 
 
 async def test_a_write_that_was_carried_out_is_not_asked_about_again(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +11,11 @@ from typing import Any
 from .cases import Turn, Wanted
 from .claims import claims_done
 from .matching import fields_match, matches, said
+
+_FENCED = re.compile(r"```\w*\s*(.*?)\s*```", re.S)
+_TAGGED = re.compile(
+    r"<tool_call>|\[TOOL_(?:REQUEST|CALLS)\]|<function=|<\|tool_call|<function_call>"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +111,8 @@ def _answer_wrong(turn: Turn, outcome: Outcome) -> str:
     answer = outcome.answer
     if not answer.strip():
         return "no answer"
+    if is_written_call(answer):
+        return "the answer is a call written as text"
     if not turn.approve and (claim := claims_done(answer)):
         return f"claims what was not allowed: {claim}"
     for label in turn.answer:
@@ -113,6 +122,29 @@ def _answer_wrong(turn: Turn, outcome: Outcome) -> str:
         if said(label, answer):
             return f"the answer has {_short(label)}"
     return ""
+
+
+def is_written_call(answer: str) -> bool:
+    """Whether an answer is a tool call in its text and nothing else: what its user sees is markup.
+
+    That is JSON with a name and arguments, fenced or not, of whatever tool; or one of the tags
+    that models are taught.
+    """
+    text = answer.strip()
+    if _TAGGED.match(text):
+        return True
+    fenced = _FENCED.fullmatch(text)
+    try:
+        said = json.loads(fenced[1] if fenced else text)
+    except ValueError:
+        return False
+    calls = said if isinstance(said, list) else [said]
+    return bool(calls) and all(
+        isinstance(call, dict)
+        and isinstance(call.get("name"), str)
+        and isinstance(call.get("arguments", call.get("parameters")), dict)
+        for call in calls
+    )
 
 
 def _short(label: Any) -> str:

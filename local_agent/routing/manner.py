@@ -181,6 +181,16 @@ _KNOWN = re.compile(
         )
     )
 )
+# What a person says of themselves, and wants nothing done with.
+_TOLD = re.compile(
+    r"(?:(?:by the way|btw|fyi|just so you know|well|so|also|and) )*"
+    r"(?:my (?:full |first |last |nick)?name is|my favou?rite (?:\w+ ){1,3}(?:is|are)"
+    r"|i (?:really |also |do |mostly |usually )*(?:like|love|prefer|hate|dislike|live|work|speak"
+    r"|come from|was born|grew up|study|studied)"
+    r"|(?:im|i am) (?:a|an|from|\d+ years)"
+    r"|ich (?:heisse|mag|liebe|hasse|wohne|lebe|arbeite|spreche|komme aus|bin (?:eine?|aus|\d+))"
+    r"|mein\w* (?:lieblings\w+|name) ist)\b(?: \w+){1,10}"
+)
 # What makes a question one about here and now, which no general knowledge answers.
 _LOCAL = re.compile(
     r"\b(?:my|mine|our|ours|us|here|these|todays?|tonight|tomorrows?|yesterdays?|now|currently"
@@ -244,6 +254,14 @@ def is_known(prompt: str) -> str | None:
     if bare != said and _POINTS.search(said):
         return None
     return said if _KNOWN.match(bare) else None
+
+
+def is_told(prompt: str) -> bool:
+    """Whether the prompt says something of the person in one sentence and asks for nothing."""
+    if any(sign in prompt.strip().rstrip(".!") for sign in ".!?:;\n") or _DATA.search(prompt):
+        return False
+    said = plain(prompt)
+    return _TOLD.fullmatch(said) is not None and not _DONE_WITH.search(said)
 
 
 def is_sum(prompt: str) -> bool:
