@@ -170,6 +170,7 @@ CANNOT_BE: list[tuple[list[str], str]] = [
     (["cases.toml", "--bfcl", "here"], "--bfcl takes no FILES."),
     (["--results", "cases.toml"], "cases.toml has no results of a run."),
     (["unknown.toml"], "Case 'a' wants lamp/none, which no server has."),
+    (["lost.toml"], "Case 'a' wants the route nope, which there is not."),
     (["cases.toml", "--reply-tokens", "1"], "--reply-tokens must be at least 16"),
     (["cases.toml", "--configurations", ","], "--configurations names none."),
     (["cases.toml", "--report", "nowhere/r.md"], "nowhere/r.md cannot be written"),
@@ -184,6 +185,10 @@ def test_what_cannot_be(program: Program) -> None:
     (program.work / "unknown.toml").write_text(
         'servers = ["lamp.toml"]\n[[case]]\nid = "a"\ncategory = "tool"\nprompt = "p"\n'
         'calls = [{ tool = "lamp/none" }]\n'
+    )
+    (program.work / "lost.toml").write_text(
+        'servers = ["lamp.toml"]\n[[case]]\nid = "a"\ncategory = "no_tool"\nprompt = "p"\n'
+        'route = "nope"\n'
     )
     (program.work / "empty.toml").write_text('[[case]]\nid = "a"\nturns = []\n')
     runs = program.run_all(*(["eval", *line] for line, _ in CANNOT_BE))

@@ -45,10 +45,16 @@ class Plan:
         count = len(configurations_of(self.configurations))
         calls = round(prompts * count * CALLS_A_PROMPT)
         seconds = mean(recording.seconds) if recording.seconds else SECONDS_A_CALL
-        return (
-            f"{len(cases)} cases with {prompts} prompts in {count} configurations: about {calls} "
-            f"model calls, {span(calls * seconds)} if none is recorded ({len(recording)} are)."
+        what = (
+            f"{_counted(len(cases), 'case')} with {_counted(prompts, 'prompt')} in "
+            f"{_counted(count, 'configuration')}"
         )
+        calls_take = f"about {calls} model calls, {span(calls * seconds)} if none is recorded"
+        return f"{what}: {calls_take} ({len(recording)} are)."
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def span(seconds: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -127,7 +127,7 @@ async def _run_case(
 ) -> AsyncIterator[TurnResult]:
     names = {tool.name: f"{tool.server}/{tool.original}" for tool in app.servers.tools}
     schemas = {f"{tool.server}/{tool.original}": tool.schema for tool in app.servers.tools}
-    _check_labels(case, schemas)
+    _check_labels(case, schemas, app.routes.tools)
     reads = {f"{tool.server}/{tool.original}" for tool in app.servers.tools if tool.read_only}
     async with app.session(case.id) as session:
         for number, turn in enumerate(case.turns, 1):
@@ -188,8 +188,13 @@ def _counted(
     )
 
 
-def _check_labels(case: Case, schemas: Schemas) -> None:
+def _check_labels(case: Case, schemas: Schemas, routes: Collection[str]) -> None:
     for turn in case.turns:
+        if turn.route is not None and turn.route not in routes:
+            raise ConfigError(
+                f"Case '{case.id}' wants the route {turn.route}, which there is not.",
+                f"There are: {', '.join(routes)}.",
+            )
         for wanted in (call for calls in turn.calls for call in calls):
             if wanted.tool not in schemas:
                 known = ", ".join(schemas)
