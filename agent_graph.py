@@ -154,8 +154,10 @@ class _Agent:
             answer, update = await answered_quietly(state, thread, self.steering, self.hearer)
             return {**update, "messages": [answer]} if answer else update
         why, update = self._why_last(turn), dict[str, Any]()
-        if why or (self.drops_repeats and wants_words(turn)):
-            said, update = await answered_in_words(state, thread, self.steering, self.hearer, why)
+        reason = wants_words(turn) if self.drops_repeats else ""
+        if why or reason:
+            shared = (thread, self.steering, self.hearer)
+            said, update = await answered_in_words(state, *shared, why, reason)
             if said:
                 return {**update, "messages": [said]}
         tools = self.steering.tools_of(state)

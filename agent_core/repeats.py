@@ -9,7 +9,7 @@ result says that one was made again: the prompt is then the one before with that
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
@@ -68,25 +68,26 @@ def marks_of_next(
     return {name: new for name, new in changed.items() if new != (values.get(name) or type(new)())}
 
 
-def wants_words(turn: Sequence[AnyMessage]) -> bool:
-    """Whether the last calls of a turn leave nothing to do but to answer.
+def wants_words(turn: Sequence[AnyMessage]) -> Literal["again", "denied", ""]:
+    """Why the last calls of a turn leave nothing to do but to answer; empty where they do not.
 
     They say what those just before them say, or the person allowed none of them and gave no reason
     that would ask for others.
     """
     before: dict[str, ToolMessage] = {}
-    is_again = is_denied = False
+    why: Literal["again", "denied", ""] = ""
     for reply, results in _exchanges(turn):
-        is_bad = bool(reply.additional_kwargs.get("bad_calls"))
+        if reply.additional_kwargs.get("bad_calls"):
+            why = ""
+            continue
         pairs = [(call_key(c), results.get(c["id"] or "")) for c in reply.tool_calls]
         told = {key: one for key, one in pairs if one is not None}
-        is_denied = bool(told) and all(text_of(o.content) == NOT_ALLOWED for o in told.values())
-        is_again = bool(told) and not (
-            is_bad or any(_says_more(one, before.get(key)) for key, one in pairs)
-        )
-        if not (is_bad or is_again):
-            before = told
-    return is_again or is_denied
+        if told and not any(_says_more(one, before.get(key)) for key, one in pairs):
+            why = "again"
+            continue
+        is_denied = told and all(text_of(one.content) == NOT_ALLOWED for one in told.values())
+        why, before = "denied" if is_denied else "", told
+    return why
 
 
 def _last_shown(turn: Sequence[AnyMessage], cuts: Mapping[str, int]) -> str:

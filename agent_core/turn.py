@@ -128,6 +128,11 @@ def call_key(call: Mapping[str, Any]) -> str:
     return hashlib.sha256(_signature(call).encode("utf-8", "replace")).hexdigest()[:16]
 
 
+def keys_of(turn: Sequence[AnyMessage]) -> set[str]:
+    """The `call_key` of each call of a turn."""
+    return {call_key(c) for m in turn if isinstance(m, AIMessage) for c in m.tool_calls}
+
+
 def _repeats(turn: Sequence[AnyMessage]) -> Counter[str]:
     calls = (c for m in turn if isinstance(m, AIMessage) for c in m.tool_calls)
     return Counter(map(_signature, calls))

@@ -8,7 +8,7 @@ no words come of that once more without any tool in the prompt.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -17,7 +17,15 @@ from langchain_core.messages import AIMessage
 from agent_core.hear import Hearer, repaired
 from agent_core.reply import Delta, emit_delta, emit_text
 from agent_core.steer import Steering
-from agent_core.turn import answer_of, current_turn, is_blank, is_looping, last_answer
+from agent_core.turn import (
+    answer_of,
+    call_key,
+    current_turn,
+    is_blank,
+    is_looping,
+    keys_of,
+    last_answer,
+)
 from context import text_of
 
 OPENING = 200  # characters of a reply in which it says that it cannot, or what it does next
@@ -52,7 +60,7 @@ _GOES_ON = re.compile(
     r"(?:add|ask|attempt|book|call|cancel|change|check|commit|convert|create|delete|do|execut"
     r"|fetch|find|get|list|look|make|move|open|place|proceed|query|read|retriev|run|save|search"
     r"|see|send|set|stage|switch|try|turn|update|us(?:e|ing)|verify|write)"
-    r"|\b(?:ich (?:werde|muss|schaue|suche|lese|prüfe|rufe)|lass mich) ",
+    r"|\b(?:ich (?:werde|muss|schaue|suche|lese|prüfe|rufe)|lass mich) (?!\w* ?nicht\b)",
     re.I,
 )
 
@@ -110,17 +118,19 @@ async def spoken(
     *,
     refused: Callable[[str], bool] | None = None,
     bare: bool = True,
+    known_calls: Collection[str] | None = None,
 ) -> Spoken:
     """Ask for an answer to the state `values`, with `bare` the second time without tools.
 
     A text that is `refused` is no answer, nor is one with a call in it. Without `refused` any text
-    is, and calls in it are left out: nothing comes after it.
+    is, and calls in it are left out: nothing comes after it. With `known_calls` (as of
+    `agent_core.turn.call_key`) there is no second time where another call came.
     """
     offered = steering.tools_of(values)
-    opening = Opening(emit_delta, refused or (lambda _: False))
     found = Spoken(AIMessage(""))
     for tools in (offered, []) if bare and offered else (offered,):
         now = {**values, **found.update}
+        opening = Opening(emit_delta, refused or (lambda _: False))
         reply, more = await hearer.asker.reply(
             now, tools, last=True, thread=thread, tell=opening if refused else emit_delta
         )
@@ -136,25 +146,44 @@ async def spoken(
             emit_text(unshown)
             break
         found.calls += calls
+        if known_calls is not None and any(_new_key(call) not in known_calls for call in calls):
+            break
     return found
 
 
 async def answered_in_words(
-    values: Mapping[str, Any], thread: str, steering: Steering, hearer: Hearer, why: str
+    values: Mapping[str, Any],
+    thread: str,
+    steering: Steering,
+    hearer: Hearer,
+    why: str,
+    reason: Literal["again", "denied", ""],
 ) -> tuple[AIMessage | None, dict[str, Any]]:
     """The answer to the state `values` that ends its turn, and what goes into the state with it.
 
-    With `why` (see `agent_core.turn`) it is marked so and has to be the end, whatever it is. Else
-    None where there were no words, or words of what it does next: the turn goes on, unless all
-    that came was a call for the third time.
+    With `why` (see `agent_core.turn`) it is marked so and has to be the end, whatever it is. Else,
+    for a `reason` of `agent_core.repeats`, None where there were no words, or words of what it does
+    next: the turn goes on, unless all that came was a call for the third time.
     """
-    found = await spoken(values, thread, steering, hearer, refused=None if why else goes_on)
     turn = current_turn(values["messages"])
+    found = await spoken(
+        values,
+        thread,
+        steering,
+        hearer,
+        refused=None if why else goes_on,
+        known_calls=None if why or reason == "denied" else keys_of(turn),
+    )
     if found.is_answer and not why:
         return answer_of(found.reply), found.update
     if is_blank(text_of(found.reply.content)) and is_looping([*turn, *_as_replies(found.calls)]):
         why = why or "loop"
     return last_answer(found.reply, why, turn) if why else None, found.update
+
+
+def _new_key(call: Mapping[str, Any]) -> str:
+    """Of a broken call: empty, as of none that was made."""
+    return "" if call.get("type") == "invalid_tool_call" else call_key(call)
 
 
 def _as_replies(calls: Sequence[Mapping[str, Any]]) -> list[AIMessage]:

@@ -71,14 +71,29 @@ async def test_a_repeat_is_asked_for_an_answer(tmp_path: Path) -> None:
     look = ScriptedTool("look")
     model = ScriptedModel([call(READ), call(READ), call(READ, text="So:"), say("It is blue.")])
     async with open_session(tmp_path / "m.db", model, [look]) as session:
-        last = (await collect(session.send("the sky?")))[-1]
+        events = await collect(session.send("the sky?"))
         stored = await session.messages()
 
+    last, shown_text = events[-1], "".join(e.text for e in events if isinstance(e, TextDelta))
+    assert shown_text == "It is blue."
     assert (last.status, last.answer, len(look.ran)) == ("ok", "It is blue.", 2)
     assert [asked["tool_choice"] for asked in model.asked] == [None, None, "none", None]
     assert (model.asked[2]["tools"], model.asked[3]["tools"]) == (model.asked[1]["tools"], [])
     assert shown(model.asked[3]) == shown(model.asked[2])
     assert text_of(stored[-1].content) == "It is blue."
+
+
+async def test_another_call_in_place_of_words_is_made(tmp_path: Path) -> None:
+    """A server that does not keep to `tool_choice`: what the model does next is no stutter."""
+    look, other = ScriptedTool("look"), ScriptedTool("list")
+    new = [call(("list", {})), call(("list", {}))]  # in place of words, and as it is asked for
+    model = ScriptedModel([call(READ), call(READ), *new, say("Two files.")])
+    async with open_session(tmp_path / "m.db", model, [look, other]) as session:
+        last = (await collect(session.send("what is there?")))[-1]
+
+    assert (last.status, last.answer, len(other.ran)) == ("ok", "Two files.", 1)
+    assert [asked["tool_choice"] for asked in model.asked] == [None, None, "none", None, None]
+    assert all(len(asked["tools"]) == 2 for asked in model.asked)
 
 
 async def test_a_repeat_before_another_call_goes_on(tmp_path: Path) -> None:
