@@ -69,7 +69,7 @@ from agent_core.turn import (
     split_calls,
     steps_of,
 )
-from agent_core.words import answered_in_words
+from agent_core.words import answered_in_words, last_words
 from context import Window, text_of
 
 # Where the answers to an approval stand in the configuration of a run, by call id, each with what
@@ -154,12 +154,14 @@ class _Agent:
             answer, update = await answered_quietly(state, thread, self.steering, self.hearer)
             return {**update, "messages": [answer]} if answer else update
         why, update = self._why_last(turn), dict[str, Any]()
-        reason = wants_words(turn) if self.drops_repeats else ""
-        if why or reason:
-            shared = (thread, self.steering, self.hearer)
-            said, update = await answered_in_words(state, *shared, why, reason)
-            if said:
-                return {**update, "messages": [said]}
+        shared = (state, thread, self.steering, self.hearer)
+        if why:
+            said, update = await last_words(*shared, why)
+            return {**update, "messages": [said]}
+        if self.drops_repeats and (reason := wants_words(turn)):
+            answer, update = await answered_in_words(*shared, reason)
+            if answer:
+                return {**update, "messages": [answer]}
         tools = self.steering.tools_of(state)
         reply, more = await self.asker.reply({**state, **update}, tools, last=False, thread=thread)
         reply.additional_kwargs["route"] = state.get("route", "")

@@ -93,16 +93,21 @@ class Composer:
         return replace(marks, summary="", summary_upto="", facts=())
 
     def compose(
-        self, values: Mapping[str, Any], tools: Sequence[Tool], *, part: float = 1.0
+        self,
+        values: Mapping[str, Any],
+        tools: Sequence[Tool],
+        *,
+        part: float = 1.0,
+        bare: bool = False,
     ) -> Request:
         """The request for the state `values`, its messages in `part` of the room.
 
-        Raises `PromptTooLong`.
+        With `bare` there is no tool in it, not even to look something up. Raises `PromptTooLong`.
         """
         marks, messages = self.marks(values), values["messages"]
         had_lookup = has_lookup = bool(values.get("lookup"))
         while True:
-            offered = self.offer(tools, lookup=has_lookup)
+            offered = self.offer(() if bare else tools, lookup=has_lookup and not bare)
             room = int(self.room(offered) * part)
             if room <= 0:
                 raise PromptTooLong(self.window.size - room, self.window.size)

@@ -17,7 +17,7 @@ from agent_core.hear import Hearer
 from agent_core.reply import emit, emit_usage
 from agent_core.steer import Steering
 from agent_core.turn import answer_of
-from agent_core.words import declines, spoken
+from agent_core.words import Speaker, declines
 
 
 async def answered_quietly(
@@ -31,7 +31,7 @@ async def answered_quietly(
     """
     is_sure = values["quiet"] == "sure"
     refused = (lambda _: False) if is_sure else declines
-    found = await spoken(values, thread, steering, hearer, refused=refused, bare=is_sure)
+    found = await Speaker(values, thread, steering, hearer, refused).ask(bare=is_sure)
     if found.is_answer:
         return answer_of(found.reply), found.update
     called = [str(call["name"]) for call in found.calls]

@@ -71,6 +71,10 @@ def emit_delta(kind: Literal["text", "thinking"], text: str) -> None:
     emit(event=kind, text=text)
 
 
+def _untold(kind: Literal["text", "thinking"], text: str) -> None:
+    """Where a reply is read before any of it is shown."""
+
+
 def emit_text(text: str) -> None:
     """Show a piece of the answer that was held back; nothing where there is none."""
     if text:
@@ -117,6 +121,15 @@ class Asker:
             emit_notice(f"The reply was cut at {self.composer.window.reply} tokens.")
         return reply, update
 
+    async def bare(self, values: Mapping[str, Any], thread: str) -> AIMessage:
+        """The reply to the state `values` with no tool in the prompt; nothing of it is shown.
+
+        What it would put into the state is for a prompt of that kind alone, and left out. Raises
+        `PromptTooLong` and what the model raises.
+        """
+        reply, _ = await self._ask(values, (), None, thread, _untold, bare=True)
+        return reply
+
     async def arguments(
         self, values: Mapping[str, Any], tools: Sequence[Tool], tool: Described
     ) -> AIMessage | None:
@@ -153,10 +166,11 @@ class Asker:
         tell: Delta,
         part: float = 1.0,
         behind: str = "",
+        bare: bool = False,
     ) -> tuple[AIMessage, dict[str, Any]]:
         """One model call with the messages in `part` of their room, `behind` at their end."""
         window = self.composer.window
-        request = self.composer.compose(values, tools, part=part).ending(behind)
+        request = self.composer.compose(values, tools, part=part, bare=bare).ending(behind)
         for text in request.notices:
             emit_notice(text)
         functions = request.offer.functions

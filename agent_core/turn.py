@@ -210,8 +210,11 @@ def closing(reply: AIMessage, status: str, error: str = "") -> AIMessage:
 
 def last_answer(reply: AIMessage, why: str, turn: Sequence[AnyMessage]) -> AIMessage:
     """The reply that had to be the last of its turn, marked with `why`; with the last result that
-    is there, where a model that only wants to call has said nothing."""
-    results = [m for m in turn if isinstance(m, ToolMessage) and m.status == "success"]
+    is there, one of success before others, where a model that only wants to call said nothing."""
+    every = [m for m in turn if isinstance(m, ToolMessage)]
+    results = [m for m in every if m.status == "success"] or [
+        m for m in every if not m.additional_kwargs.get(AGAIN)
+    ]
     if not is_blank(text_of(reply.content)) or not results:
         return closing(reply, why)
     text = text_of(results[-1].content).strip()

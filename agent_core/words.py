@@ -7,6 +7,7 @@ no words come of that once more without any tool in the prompt.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from agent_core.turn import (
 from context import text_of
 
 OPENING = 200  # characters of a reply in which it says that it cannot, or what it does next
+_READ = 2 * OPENING
 
 _CANNOT = re.compile(
     r"(?:\bI(?: am|['’]m)? (?:currently |still |just |only )?(?:sorry|unable|not able|afraid"
@@ -53,35 +55,63 @@ _LOOKS = re.compile(
     r"|search|fetch|retrieve)",
     re.I,
 )
+# Of a sentence: that its speaker does something next. What follows "I will" or "let me" in an
+# answer is among the exceptions.
+_SAYS = (
+    r"know|explain|answer|be|not|never|stop|leave|help|say|tell|keep|remember|assume|refrain"
+    r"|respond|reply|respect|avoid|wait|stay|repeat|clarify|remind|gladly|happily|understand"
+    r"|summari[sz]e|mention|point|note|admit|apologi[sz]e|ask|make sure"
+    r"|see (?:that|from|your|the|a|one|two|three)"
+)
 _GOES_ON = re.compile(
-    r"\b(?:let me|I(?:['’]ll| will|['’]m going to| am going to| need to| have to|['’]d need to"
-    r"| should)|I(?:['’]m| am) now|next,? I|now,? I) "
-    r"(?:(?:just|now|also|first|then|next|quickly|try to|need to|will|have to|have a) )*"
-    r"(?:add|ask|attempt|book|call|cancel|change|check|commit|convert|create|delete|do|execut"
-    r"|fetch|find|get|list|look|make|move|open|place|proceed|query|read|retriev|run|save|search"
-    r"|see|send|set|stage|switch|try|turn|update|us(?:e|ing)|verify|write)"
-    r"|\b(?:ich (?:werde|muss|schaue|suche|lese|prüfe|rufe)|lass mich) (?!\w* ?nicht\b)",
+    r"(?:(?:ok|okay|sure|alright|all right|understood|sorry|now|next|first|then|so|well|great"
+    r"|instead|in that case|one moment|moment|certainly|of course)[,.:!]? )*"
+    r"(?:(?:let me|let us|let['’]s|(?:i|we)(?:['’]ll| will|['’]m going to|['’]re going to"
+    r"| am going to| are going to| (?:first |now |also )?(?:need|have) to|['’]d (?:like|need) to"
+    r"| would (?:like|need) to| should)) "
+    r"(?:(?:just|now|also|first|then|next|quickly|try to|go ahead and|start by|begin by) )*"
+    rf"(?!(?:{_SAYS})\b)\w+"
+    r"|(?:i['’]m |i am )?(?:now )?(?:checking|looking|searching|fetching|reading|calling|retrieving"
+    r"|querying|trying|running|opening)\b"
+    r"|(?:ich (?:werde|muss|schaue|suche|lese|prüfe|rufe|sehe)|lasst? (?:mich|uns)|schauen wir) \w+"
+    r"|(?:je vais|laisse[zs]?[- ]moi) \w+|(?:voy a|déjame|dejame|permíteme) \w+"
+    r"|(?:让我|我(?:来|将|会|去|再|先))(?!不))",
     re.I,
 )
+# What makes of it no more than an offer, a question, or something that is not done.
+_NOT_NOW = re.compile(
+    r"[?？\"“”„«]|\b(?:if|please|when|once|until|unless|whenever|not|no longer|never|cannot|wenn"
+    r"|bitte|sobald|falls|nicht|kein\w*|leider|merken|si|pas|quand|cuando|ne|no)\b|n['’]t\b|不|如果",
+    re.I,
+)
+_SENTENCE = re.compile(r"(?<=[.!?…。！？])\s*(?=\S)|\n+")
 
 
 def declines(text: str) -> bool:
     """Whether a reply begins with saying that it cannot, or will look something up first."""
-    opening = text[: 2 * OPENING]
+    opening = text[:_READ]
     return bool(_CANNOT.search(opening) or _LOOKS.search(opening))
 
 
 def goes_on(text: str) -> bool:
-    """Whether a reply begins with saying what it does next, which takes another call."""
-    return _GOES_ON.search(text[: 2 * OPENING]) is not None
+    """Whether a reply says at its beginning or end what it does next, which takes another call."""
+    if text.rstrip().endswith((":", "：")):
+        return True
+    sentences = [one.strip() for one in _SENTENCE.split(text[:_READ]) if one.strip()]
+    ends = [one.strip() for one in _SENTENCE.split(text[-_READ:]) if one.strip()]
+    return any(_GOES_ON.match(s) and not _NOT_NOW.search(s) for s in (*sentences[:1], *ends[-1:]))
 
 
 class Opening:
-    """Holds back the beginning of a reply until it is seen that it is no `refused` one."""
+    """Holds back the beginning of a reply until it is seen that it is no `refused` one.
 
-    def __init__(self, tell: Delta, refused: Callable[[str], bool]) -> None:
-        self._tell, self._refused = tell, refused
+    `is_out`: some of it was shown.
+    """
+
+    def __init__(self, tell: Delta, refused: Callable[[str], bool], chars: float = OPENING) -> None:
+        self._tell, self._refused, self._chars = tell, refused, chars
         self._held: str | None = ""
+        self.is_out = False
 
     def __call__(self, kind: Literal["text", "thinking"], text: str) -> None:
         """Take a piece; `tell` gets it once it is sure to be part of the answer."""
@@ -89,13 +119,14 @@ class Opening:
             self._tell(kind, text)
             return
         self._held += text
-        if len(self._held) >= OPENING and not self._refused(self._held):
+        if len(self._held) >= self._chars and not self._refused(self._held):
             self.release()
 
     def release(self) -> None:
         """Give out what was held back; nothing is held from then on."""
         held, self._held = self._held, None
         if held:
+            self.is_out = True
             self._tell("text", held)
 
 
@@ -109,46 +140,100 @@ class Spoken:
     update: dict[str, Any] = field(default_factory=dict)
     calls: list[Mapping[str, Any]] = field(default_factory=list)
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing came at all."""
+        return not self.calls and is_blank(text_of(self.reply.content))
 
-async def spoken(
-    values: Mapping[str, Any],
-    thread: str,
-    steering: Steering,
-    hearer: Hearer,
-    *,
-    refused: Callable[[str], bool] | None = None,
-    bare: bool = True,
-    known_calls: Collection[str] | None = None,
-) -> Spoken:
-    """Ask for an answer to the state `values`, with `bare` the second time without tools.
 
-    A text that is `refused` is no answer, nor is one with a call in it. Without `refused` any text
-    is, and calls in it are left out: nothing comes after it. With `known_calls` (as of
-    `agent_core.turn.call_key`) there is no second time where another call came.
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """Asks for words in the turn of `values`, the state of `thread`.
+
+    refused: which texts are no answer. known: the calls (`agent_core.turn.call_key`) that are left
+    out of an answer; any other makes it none. takes_new: where others came nothing more is asked.
     """
-    offered = steering.tools_of(values)
-    found = Spoken(AIMessage(""))
-    for tools in (offered, []) if bare and offered else (offered,):
-        now = {**values, **found.update}
-        opening = Opening(emit_delta, refused or (lambda _: False))
-        reply, more = await hearer.asker.reply(
-            now, tools, last=True, thread=thread, tell=opening if refused else emit_delta
+
+    values: Mapping[str, Any]
+    thread: str
+    steering: Steering
+    hearer: Hearer
+    refused: Callable[[str], bool]
+    known: Collection[str] = ()
+    takes_new: bool = False
+
+    async def ask(self, *, bare: bool, chars: float = OPENING, last: bool = False) -> Spoken:
+        """Ask with the prompt as it is, and where no answer came and `bare`, without any tool.
+
+        Of the first reply `chars` are held back until it is seen what it is. With `last` nothing
+        comes behind it: what there is of text is the answer, and calls are left out of it.
+        """
+        opening = Opening(emit_delta, self.refused, chars)
+        tools = self.steering.tools_of(self.values)
+        reply, update = await self.hearer.asker.reply(
+            self.values, tools, last=True, thread=self.thread, tell=opening
         )
-        found.update |= more
-        reply.additional_kwargs["route"] = values.get("route", "")
-        known = steering.known(offered, now)
-        heard, unshown = repaired(reply, hearer.repair, known, values["messages"], last=not refused)
-        calls = [] if not refused else [*heard.tool_calls, *heard.invalid_tool_calls]
-        found.reply, text = heard, text_of(heard.content)
-        found.is_answer = not is_blank(text) and not calls and not (refused and refused(text))
-        if found.is_answer:
+        now = {**self.values, **update}
+        heard, unshown, calls = self._heard(reply, now, last=last)
+        found = Spoken(heard, update=update, calls=calls)
+        found.is_answer = self._answers(heard, calls, opening.is_out, last=last)
+        has_tools = bool(tools) or bool(now.get("lookup"))
+        if not found.is_answer and bare and has_tools and not (self.takes_new and self._new(calls)):
+            second = await self._without_tools(now, last=last)
+            if second is not None and not (last and is_blank(text_of(second.reply.content))):
+                second.update, second.calls = update, [*calls, *second.calls]
+                return second
+        if found.is_answer or (last and not found.is_silent):
             opening.release()
             emit_text(unshown)
-            break
-        found.calls += calls
-        if known_calls is not None and any(_new_key(call) not in known_calls for call in calls):
-            break
-    return found
+        return found
+
+    async def _without_tools(self, now: Mapping[str, Any], *, last: bool) -> Spoken | None:
+        """None where the server has no reply to that."""
+        try:
+            reply = await self.hearer.asker.bare(self.values, self.thread)
+        except Exception:  # noqa: BLE001 - such as one that refuses calls in a history without tools
+            return None
+        heard, _, calls = self._heard(reply, now, last=last)
+        found = Spoken(heard, calls=calls, is_answer=self._answers(heard, calls, False, last=last))
+        if found.is_answer or last:
+            emit_text(text_of(heard.content))
+        return found
+
+    def _heard(
+        self, reply: AIMessage, now: Mapping[str, Any], *, last: bool
+    ) -> tuple[AIMessage, str, list[Mapping[str, Any]]]:
+        reply.additional_kwargs["route"] = self.values.get("route", "")
+        known = self.steering.known(self.steering.tools_of(self.values), now)
+        repair, messages = self.hearer.repair, self.values["messages"]
+        heard, unshown = repaired(reply, repair, known, messages, last=last)
+        return heard, unshown, [*heard.tool_calls, *heard.invalid_tool_calls]
+
+    def _answers(
+        self, heard: AIMessage, calls: Sequence[Mapping[str, Any]], is_out: bool, *, last: bool
+    ) -> bool:
+        text = text_of(heard.content)
+        if is_blank(text) or (self.refused(text) and not is_out):
+            return False
+        return not self._new(calls) or (last and is_out)
+
+    def _new(self, calls: Sequence[Mapping[str, Any]]) -> bool:
+        return any(_key(call) not in self.known for call in calls)
+
+
+def _key(call: Mapping[str, Any]) -> str:
+    """Of a broken call: empty, as of none that was made."""
+    return "" if call.get("type") == "invalid_tool_call" else call_key(call)
+
+
+async def last_words(
+    values: Mapping[str, Any], thread: str, steering: Steering, hearer: Hearer, why: str
+) -> tuple[AIMessage, dict[str, Any]]:
+    """The last reply of a turn that has to end, marked with `why` (see `agent_core.turn`), and what
+    goes into the state `values` with it."""
+    speaker = Speaker(values, thread, steering, hearer, goes_on)
+    found = await speaker.ask(bare=True, last=True)
+    return last_answer(found.reply, why, current_turn(values["messages"])), found.update
 
 
 async def answered_in_words(
@@ -156,36 +241,27 @@ async def answered_in_words(
     thread: str,
     steering: Steering,
     hearer: Hearer,
-    why: str,
-    reason: Literal["again", "denied", ""],
+    reason: Literal["again", "denied"],
 ) -> tuple[AIMessage | None, dict[str, Any]]:
-    """The answer to the state `values` that ends its turn, and what goes into the state with it.
+    """The answer to the state `values` for a `reason` of `agent_core.repeats`, and what goes into
+    the state with it.
 
-    With `why` (see `agent_core.turn`) it is marked so and has to be the end, whatever it is. Else,
-    for a `reason` of `agent_core.repeats`, None where there were no words, or words of what it does
-    next: the turn goes on, unless all that came was a call for the third time.
+    None where there were no words, or words of what it does next: the turn goes on. It ends where
+    all that came was the same call again, for the third time, or nothing.
     """
     turn = current_turn(values["messages"])
-    found = await spoken(
-        values,
-        thread,
-        steering,
-        hearer,
-        refused=None if why else goes_on,
-        known_calls=None if why or reason == "denied" else keys_of(turn),
-    )
-    if found.is_answer and not why:
+    known = keys_of(turn)
+    speaker = Speaker(values, thread, steering, hearer, goes_on, known, reason == "again")
+    found = await speaker.ask(bare=True, chars=math.inf)
+    if found.is_answer or found.is_silent:
         return answer_of(found.reply), found.update
-    if is_blank(text_of(found.reply.content)) and is_looping([*turn, *_as_replies(found.calls)]):
-        why = why or "loop"
-    return last_answer(found.reply, why, turn) if why else None, found.update
+    keys = {_key(call) for call in found.calls}
+    again = [AIMessage("", tool_calls=[dict(call)]) for call in _first_of_each(found.calls)]
+    is_third = reason == "again" and keys <= known and is_looping([*turn, *again])
+    if is_third and is_blank(text_of(found.reply.content)):
+        return last_answer(found.reply, "loop", turn), found.update
+    return None, found.update
 
 
-def _new_key(call: Mapping[str, Any]) -> str:
-    """Of a broken call: empty, as of none that was made."""
-    return "" if call.get("type") == "invalid_tool_call" else call_key(call)
-
-
-def _as_replies(calls: Sequence[Mapping[str, Any]]) -> list[AIMessage]:
-    whole = [call for call in calls if call.get("type") != "invalid_tool_call"]
-    return [AIMessage("", tool_calls=[dict(call)]) for call in whole]
+def _first_of_each(calls: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return list({_key(call): call for call in calls if _key(call)}.values())

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agent_core.view import LAST_CALL, SAID
+from agent_core.view import LAST_CALL, SAID, Limits
 from agent_core.words import goes_on
-from context import text_of
+from context import Window, text_of
 from local_agent.events import ApprovalRequested, Decision, TextDelta, ToolFinished
+from local_agent.timeline.looking import moment, places
 from tests.graph_kit import ScriptedModel, ScriptedTool, call, collect, open_session, say
+from tests.timeline_kit import open_line
 
 READ = ("look", {"n": 1})
 WRITE = ("note", {"text": "milk"})
@@ -112,23 +115,135 @@ async def test_a_repeat_before_another_call_goes_on(tmp_path: Path) -> None:
     assert model.asked[4]["tool_choice"] is None
 
 
+async def test_what_was_sent_without_tools_can_be_seen(tmp_path: Path) -> None:
+    """`threads show --at` makes the request again as it was, where tools left less room for it."""
+
+    async def run(args: Any) -> str:
+        return f"{args['n']} " + "word " * 200
+
+    about = "what it is about " * 20
+    tools = [
+        ScriptedTool("look", run=run),
+        *(ScriptedTool(f"t{n}", description=about) for n in "ab"),
+    ]
+    calls = [call(("look", {"n": n})) for n in range(4)]
+    limits = Limits(max_steps=3, summary=False)
+    path, window = tmp_path / "m.db", Window(2048)
+    async with open_line(path, [*calls, say("Red.")], tools, window=window, limits=limits) as line:
+        session, timeline, model = line
+        assert (await collect(session.send("go")))[-1].answer == "Red."
+        (place,) = [one for one in await places(timeline) if "agent" in one.next][:1]
+        found = await moment(timeline, place.id)
+
+    assert model.asked[-1]["tools"] == []
+    assert found.sent is not None
+    assert (found.sent.is_exact, list(found.sent.tools)) == (True, [])
+
+
 @pytest.mark.parametrize(
-    ("text", "is_next"),
+    "text",
     [
-        ("Let me check the calendar.", True),
-        ("I'll try to read the file instead.", True),
-        ("Next, I will use list_files.", True),
-        ("I need to find the id first.", True),
-        ("Ich werde die Datei lesen.", True),
-        ("The file is empty.", False),
-        ("I will not create it.", False),
-        ("I won't delete it. Let me know if you want anything else.", False),
-        ("I'm sorry, I could not create the event.", False),
-        ("OK, I left it as it is.", False),
+        "So:",
+        "Let me check the calendar.",
+        "Let's check the other file.",
+        "I'll try to read the file instead.",
+        "Next, I will use list_files.",
+        "OK, I'll go ahead and rename it.",
+        "I need to find the id first.",
+        "I would like to analyze the log.",
+        "The file is empty. Let me take a look at the other one.",
+        "Checking the calendar now.",
+        "Ich werde die Datei lesen.",
+        "Je vais lire le fichier.",
+        "Voy a leer el archivo.",
+        "我来查看一下",
     ],
 )
-def test_what_says_what_comes_next(text: str, is_next: bool) -> None:
-    assert goes_on(text) is is_next
+def test_what_says_what_comes_next(text: str) -> None:
+    assert goes_on(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The file is empty.",
+        "I will not create it.",
+        "I won't delete it. Let me know if you want anything else.",
+        "I'm sorry, I could not create the event.",
+        "OK, I left it as it is.",
+        "OK. If you change your mind, I'll create the event for you.",
+        "Please tell me which title you want and I will update the note.",
+        "I need to ask: which calendar?",
+        "Let me make sure I understand: both files?",
+        "Your note says: 'I need to call the dentist'",
+        "Next, I see three commits.",
+        "I'll keep that in mind.",
+        "Ich werde den Termin nicht erstellen.",
+        "",
+    ],
+)
+def test_what_is_an_answer(text: str) -> None:
+    assert not goes_on(text)
+
+
+async def test_words_beside_the_same_call_are_the_answer(tmp_path: Path) -> None:
+    """What the call says is above; what is said with it is kept, and shown once."""
+    look = ScriptedTool("look")
+    model = ScriptedModel([call(READ), call(READ), call(READ, text="It is blue.")])
+    async with open_session(tmp_path / "m.db", model, [look]) as session:
+        events = await collect(session.send("the sky?"))
+
+    assert (events[-1].status, events[-1].answer) == ("ok", "It is blue.")
+    assert "".join(e.text for e in events if isinstance(e, TextDelta)) == "It is blue."
+
+
+async def test_a_written_call_is_not_shown(tmp_path: Path) -> None:
+    """Neither where tools are in the prompt nor where none are, whatever its length."""
+    note = write_tool()
+    written = json.dumps({"name": "note", "arguments": {"text": "tea " * 100}})
+    model = ScriptedModel([call(WRITE), say(written), say(written), say("Left out.")])
+    async with open_session(tmp_path / "m.db", model, [note]) as session:
+        asked = await collect(session.send("note milk"))
+        events = await answered(session, asked[-1], False)
+        if isinstance(events[-1], ApprovalRequested):
+            events += await answered(session, events[-1], False)
+
+    assert "name" not in "".join(e.text for e in events if isinstance(e, TextDelta))
+    assert note.ran == []
+
+
+async def test_a_no_and_a_stutter_end_in_words(tmp_path: Path) -> None:
+    """The hint that the call is not to be repeated comes before the turn is given up."""
+    note = write_tool()
+    stutter = [call(WRITE), call(WRITE)]  # asked for words, with tools and without
+    model = ScriptedModel([call(WRITE), *stutter, call(WRITE), say("Left out.")])
+    async with open_session(tmp_path / "m.db", model, [note]) as session:
+        asked = await collect(session.send("note milk"))
+        events = await answered(session, asked[-1], False)
+
+    assert (events[-1].status, events[-1].answer, note.ran) == ("ok", "Left out.", [])
+
+
+async def test_silence_is_said_soon(tmp_path: Path) -> None:
+    """Nothing, a request that says so, and one without tools: more would give no more."""
+    look = ScriptedTool("look")
+    model = ScriptedModel([call(READ), call(READ), say(""), say(""), say("")])
+    async with open_session(tmp_path / "m.db", model, [look]) as session:
+        last = (await collect(session.send("the sky?")))[-1]
+
+    assert (last.status, len(model.asked)) == ("error", 5)
+    assert "empty answer" in last.error
+
+
+async def test_an_announcement_is_no_last_answer(tmp_path: Path) -> None:
+    look = ScriptedTool("look")
+    second = call(("look", {"n": 2}), text="Let me look at the second one.")
+    model = ScriptedModel([call(READ), second, say("The first is red.")])
+    async with open_session(tmp_path / "m.db", model, [look], max_steps=1) as session:
+        events = await collect(session.send("the sky?"))
+
+    assert (events[-1].status, events[-1].answer) == ("step_limit", "The first is red.")
+    assert "".join(e.text for e in events if isinstance(e, TextDelta)) == "The first is red."
 
 
 async def test_a_third_time_ends_the_turn(tmp_path: Path) -> None:

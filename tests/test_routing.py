@@ -50,6 +50,16 @@ def names(toolset: Mapping[str, Any]) -> list[str]:
     return [name for name in toolset["names"] if name != FIND]
 
 
+def test_what_is_told_to_a_question() -> None:
+    """It is an answer to it: what was asked for goes on."""
+    asked, _ = router(TOOLS)
+    said = [HumanMessage("Will it rain?"), AIMessage("Which city do you live in?")]
+    told = HumanMessage("I live in Berlin.")
+    assert asked.judge([*said, told], {"route": "git"}).kind != "quiet"
+    said[1] = AIMessage("It is dry.")
+    assert asked.judge([*said, told], {"route": "git"}).quiet == "likely"
+
+
 @pytest.mark.parametrize(
     ("prompt", "kind", "route"),
     [
@@ -68,8 +78,10 @@ def names(toolset: Mapping[str, Any]) -> list[str]:
         ("My favourite colour is teal, just so you know.", "quiet", ""),
         ("By the way, my name is Ada!", "quiet", ""),
         ("I live in a small town near Porto", "quiet", ""),
-        ("My favourite song is Blue, remember it in the notes", "unclear", "notes"),
-        ("I like the last commits of Ada", "unclear", "git"),
+        ("My favourite song is Blue, remember it in the notes", "tools", "notes"),
+        ("I like the last commits of Ada", "tools", "git"),
+        ("I'm a bit late, tell Anna", "unclear", ""),
+        ("I like to book a table for two", "unclear", ""),
         ("My name is Ada. Show me the last commits", "tools", "git"),
         ("Write a poem about cats and dogs", "quiet", ""),
         ('Correct the grammar: "He go to school every days."', "quiet", ""),

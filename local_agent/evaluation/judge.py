@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,10 +11,13 @@ from .cases import Turn, Wanted
 from .claims import claims_done
 from .matching import fields_match, matches, said
 
-_FENCED = re.compile(r"```\w*\s*(.*?)\s*```", re.S)
-_TAGGED = re.compile(
-    r"<tool_call>|\[TOOL_(?:REQUEST|CALLS)\]|<function=|<\|tool_call|<function_call>"
-)
+_TAGS = {
+    "<tool_call>": "</tool_call>",
+    "<function_call>": "</function_call>",
+    "[TOOL_REQUEST]": "[END_TOOL_REQUEST]",
+    "[TOOL_CALLS]": "",  # to the end
+    "<|tool_call": "",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,26 +127,36 @@ def _answer_wrong(turn: Turn, outcome: Outcome) -> str:
 
 
 def is_written_call(answer: str) -> bool:
-    """Whether an answer is a tool call in its text and nothing else: what its user sees is markup.
+    """Whether an answer is tool calls in its text and nothing else: what its user sees is markup.
 
     That is JSON with a name and arguments, fenced or not, of whatever tool; or one of the tags
-    that models are taught.
+    that models are taught, with nothing behind it.
     """
     text = answer.strip()
-    if _TAGGED.match(text):
-        return True
-    fenced = _FENCED.fullmatch(text)
+    for opening, closing in _TAGS.items():
+        if text.startswith(opening):
+            is_open = not closing or closing not in text
+            return is_open or not text.rpartition(closing)[2].strip()
+    if text.startswith("```") and text.endswith("```") and "\n" in text:
+        text = text[:-3].partition("\n")[2].strip()
+    values, decoder = list[Any](), json.JSONDecoder()
     try:
-        said = json.loads(fenced[1] if fenced else text)
-    except ValueError:
+        while text:
+            value, end = decoder.raw_decode(text)
+            values += value if isinstance(value, list) else [value]
+            text = text[end:].lstrip(" \t\r\n,;")
+    except (ValueError, RecursionError):
         return False
-    calls = said if isinstance(said, list) else [said]
-    return bool(calls) and all(
-        isinstance(call, dict)
-        and isinstance(call.get("name"), str)
-        and isinstance(call.get("arguments", call.get("parameters")), dict)
-        for call in calls
-    )
+    return bool(values) and all(map(_is_call, values))
+
+
+def _is_call(value: Any) -> bool:
+    if not isinstance(value, dict):
+        return False
+    inner = value.get("function")
+    call = inner if isinstance(inner, dict) else value
+    given = call.get("arguments", call.get("parameters"))
+    return isinstance(call.get("name"), str) and isinstance(given, dict | str)
 
 
 def _short(label: Any) -> str:

@@ -186,11 +186,12 @@ _TOLD = re.compile(
     r"(?:(?:by the way|btw|fyi|just so you know|well|so|also|and) )*"
     r"(?:my (?:full |first |last |nick)?name is|my favou?rite (?:\w+ ){1,3}(?:is|are)"
     r"|i (?:really |also |do |mostly |usually )*(?:like|love|prefer|hate|dislike|live|work|speak"
-    r"|come from|was born|grew up|study|studied)"
+    r"|come from|was born|grew up|study|studied)(?! to\b)"
     r"|(?:im|i am) (?:a|an|from|\d+ years)"
     r"|ich (?:heisse|mag|liebe|hasse|wohne|lebe|arbeite|spreche|komme aus|bin (?:eine?|aus|\d+))"
-    r"|mein\w* (?:lieblings\w+|name) ist)\b(?: \w+){1,10}"
+    r"|mein\w* (?:lieblings\w+|name) ist)\b(?: \w+){1,7}"
 )
+_ASIDE = re.compile(r"[,;] (?:just )?(?:so you know|fyi|by the way|btw|you know|nur so)\W*\Z", re.I)
 # What makes a question one about here and now, which no general knowledge answers.
 _LOCAL = re.compile(
     r"\b(?:my|mine|our|ours|us|here|these|todays?|tonight|tomorrows?|yesterdays?|now|currently"
@@ -258,10 +259,12 @@ def is_known(prompt: str) -> str | None:
 
 def is_told(prompt: str) -> bool:
     """Whether the prompt says something of the person in one sentence and asks for nothing."""
-    if any(sign in prompt.strip().rstrip(".!") for sign in ".!?:;\n") or _DATA.search(prompt):
+    told = re.sub(
+        r"\A(?:by the way|btw|fyi|well|so),", "", _ASIDE.sub("", prompt.strip()), flags=re.I
+    )
+    if any(sign in told.rstrip(".!") for sign in ".,!?:;\n") or _DATA.search(told):
         return False
-    said = plain(prompt)
-    return _TOLD.fullmatch(said) is not None and not _DONE_WITH.search(said)
+    return _TOLD.fullmatch(plain(told)) is not None
 
 
 def is_sum(prompt: str) -> bool:

@@ -110,8 +110,9 @@ class Router:
         if answer and manner.is_about_said(prompt) and not is_clear:
             return Verdict("quiet", quiet="said")
         rest = "" if manner.is_sum(prompt) and not is_clear else manner.is_known(prompt)
-        if rest is None and manner.is_told(prompt):
-            rest = manner.plain(prompt)
+        # Told to a question it is an answer, and what was asked for goes on.
+        if rest is None and not is_clear and not manner.asks(answer) and manner.is_told(prompt):
+            rest = ""
         if rest is not None:
             touched = index.topics(query_words(rest))
             if max(touched.values(), default=0.0) < CLEAR:
