@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 SENTENCES, PHRASE = 240, 100  # characters of the description of a tool, and of an argument
+RULES = 0.6  # of that more for sentences that say how to fill in or use it, and not what it is
 LEAST_SENTENCES, LEAST_PHRASE = 100, 40  # the same where not all tools have room otherwise
 _DEFAULT = 24  # characters of a default that is worth saying
 _INLINED = 400  # characters of a definition that is put where it is used
@@ -43,6 +44,9 @@ _LINK = re.compile(r"(?<!\w)!?\[([^\]]*)\]\([^)]*\)")
 _BOLD = re.compile(r"(?<![^\s(\[\"'>])(\*{1,3})(?=\w)([^*\n]{1,200}?)(?<=\w)\1(?![\w$/*])")
 _MARKS = re.compile(r"`+|^[ \t]*(?:#+|>|[-*+])[ \t]+", re.M)
 _TAG = re.compile(r"</?(?:p|br|b|i|em|strong|code|pre|ul|ol|li|div|span|h[1-6])\s*/?>", re.I)
+_RULE = re.compile(
+    r"(?:use|do not|don['’]t|never|always|must|only|leave|omit|if|when|required|defaults?)\b", re.I
+)
 _STOP = re.compile(r"(?<=[.!?])\s+(?=[\"'(A-Z0-9\u00c0-\u00de])|(?<=[\u3002\uff01\uff1f])")
 
 
@@ -61,19 +65,26 @@ def brief(schema: Mapping[str, Any], text: str, *, least: bool = False) -> tuple
 
 
 def first_sentences(text: str, chars: int) -> str:
-    """The first sentences of `text` in at most `chars` characters, without markup, on one line."""
+    """The first sentences of `text` in about `chars` characters, without markup, on one line.
+
+    A sentence that says how to use it may take `RULES` more: "Use 'Europe/Berlin' if none is given"
+    is what a call comes out right by.
+    """
     bare = _FENCE.sub(" ", text)
     bare = _SECTION.sub("", bare, count=1) if _SECTION.sub("", bare, count=1).strip() else bare
     bare = _MARKS.sub("", _TAG.sub(" ", _BOLD.sub(r"\2", _LINK.sub(r"\1", bare))))
     line = " ".join(bare.split())
     if len(line) <= chars:
         return line
-    kept = ""
+    kept, is_full = "", False
     for sentence in _STOP.split(line):
-        grown = f"{kept} {sentence}".strip()
-        if len(grown) > chars:
-            break
-        kept = grown
+        grown, is_rule = f"{kept} {sentence}".strip(), bool(kept and _RULE.match(sentence))
+        if is_full and not is_rule:
+            continue
+        if len(grown) <= (chars * (1 + RULES) if is_rule else chars):
+            kept = grown
+        else:
+            is_full = True
     return kept or _cut(line, chars)
 
 

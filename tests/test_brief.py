@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from agent_core.brief import PHRASE, SENTENCES, brief, first_sentences
+from agent_core.brief import PHRASE, RULES, SENTENCES, brief, first_sentences
 from agent_core.offer import function_of, offer
 from context import Window
 from tests.view_kit import FakeTool
@@ -52,12 +52,24 @@ def test_a_long_text_ends_at_a_sentence() -> None:
     assert first_sentences("word " * 99, 24) == "word word word word…"
 
 
+def test_how_to_fill_in_an_argument_stays() -> None:
+    """mcp-server-time says its user's time zone there, and mcp-server-git when to leave it out."""
+    zone = "IANA timezone name (e.g., 'America/New_York', 'Europe/London')."
+    local = "Use 'Europe/Berlin' as local timezone if no timezone provided by the user."
+    more = "It can be any of the names that the IANA database has, old ones among them."
+
+    assert first_sentences(f"{zone} {local}", PHRASE) == f"{zone} {local}"
+    assert first_sentences(f"{zone} {more} {local}", PHRASE) == f"{zone} {local}"
+    assert first_sentences(f"{zone} {local} {local}", PHRASE) == f"{zone} {local}"
+    assert first_sentences(f"{zone} {more}", PHRASE) == zone
+
+
 @given(st.text(max_size=400), st.integers(20, 200))
 def test_no_text_is_longer_than_it_may_be(text: str, chars: int) -> None:
     """Whatever a server says of a tool; and shortening it once more changes nothing."""
     short = first_sentences(text, chars)
 
-    assert len(short) <= chars
+    assert len(short) <= chars * (1 + RULES)
     assert "\n" not in short
     assert len(first_sentences(short, chars)) <= len(short)
 

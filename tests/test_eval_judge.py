@@ -155,6 +155,11 @@ def test_tool_and_arguments_apart() -> None:
         (Turn("p", "x", answer_not=({"regex": "yes"},)), Outcome([], "Yes."), "the answer has"),
         (Turn("p", "x", approve=False), Outcome([], "It has been deleted."), "claims what was"),
         (Turn("p", "x", approve=False), Outcome([], "It has not been deleted."), ""),
+        (
+            Turn("p", "x", approve=False, reason="I changed my mind"),
+            Outcome([], "Not run. Reason: I changed my mind"),
+            "",
+        ),
     ],
 )
 def test_answers(turn: Turn, outcome: Outcome, why: str) -> None:

@@ -115,7 +115,8 @@ def _answer_wrong(turn: Turn, outcome: Outcome) -> str:
         return "no answer"
     if is_written_call(answer):
         return "the answer is a call written as text"
-    if not turn.approve and (claim := claims_done(answer)):
+    own = answer.replace(turn.reason, "") if turn.reason else answer  # "I changed my mind"
+    if not turn.approve and (claim := claims_done(own)):
         return f"claims what was not allowed: {claim}"
     for label in turn.answer:
         if not said(label, answer):
