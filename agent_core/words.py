@@ -180,9 +180,11 @@ class Speaker:
         has_tools = bool(tools) or bool(now.get("lookup"))
         if not found.is_answer and bare and has_tools and not (self.takes_new and self._new(calls)):
             second = await self._without_tools(now, last=last)
-            if second is not None and not (last and is_blank(text_of(second.reply.content))):
-                second.update, second.calls = update, [*calls, *second.calls]
-                return second
+            if second is not None:
+                found.calls, second.calls = [*calls, *second.calls], [*calls, *second.calls]
+                if not is_blank(text_of(second.reply.content)):
+                    second.update = update
+                    return second
         if found.is_answer or (last and not found.is_silent):
             opening.release()
             emit_text(unshown)

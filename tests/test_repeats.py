@@ -140,6 +140,17 @@ async def test_what_was_sent_without_tools_can_be_seen(tmp_path: Path) -> None:
     assert (found.sent.is_exact, list(found.sent.tools)) == (True, [])
 
 
+async def test_an_announcement_before_silence_goes_on(tmp_path: Path) -> None:
+    """What the model said that it does next is asked for, though without tools it says nothing."""
+    look, other = ScriptedTool("look"), ScriptedTool("list")
+    silent = [say("Let me list the files."), say("")]
+    model = ScriptedModel([call(READ), call(READ), *silent, call(("list", {})), say("Two files.")])
+    async with open_session(tmp_path / "m.db", model, [look, other]) as session:
+        last = (await collect(session.send("what is there?")))[-1]
+
+    assert (last.status, last.answer, len(other.ran)) == ("ok", "Two files.", 1)
+
+
 @pytest.mark.parametrize(
     "text",
     [
