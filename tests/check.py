@@ -24,8 +24,9 @@ def main(options: list[str]) -> int:
             return code
     print("== tests", flush=True)
     # Most tests wait for processes more than they compute: one worker more than there are cores.
-    workers = str((os.cpu_count() or 1) + 1)
-    pytest = [sys.executable, "-m", "pytest", "-q", "-n", workers, *options]
+    # Some take a minute, most nothing: a worker that is done takes over from the others.
+    workers = ["-n", str((os.cpu_count() or 1) + 1), "--dist", "worksteal"]
+    pytest = [sys.executable, "-m", "pytest", "-q", *workers, *options]
     return subprocess.run(pytest, cwd=ROOT, check=False).returncode
 
 

@@ -28,7 +28,7 @@ from tests.graph_kit import ScriptedModel, ScriptedTool, call, collect, open_ses
 
 THREADS = ("apple", "berry", "cherry", "damson")
 TURNS = 3
-SHORT = 40  # flips of each kind in the short form
+SHORT = 25  # flips of each kind in the short form
 LONG_SECONDS = 500
 # Columns whose values are looked for in the file, wherever they stand: in tables and in indexes.
 KEYS = {

@@ -69,7 +69,7 @@ def conversation(seed: int) -> None:
     asyncio.run(play(rng, rng.choice(LENGTHS), rng.choice(STRATEGIES), some_tools(rng), steps))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.integers(0, 10**6))
 def test_every_request_of_every_turn_fits(seed: int) -> None:
     """M22, M23, K07: for any history, any tools and any context from 2,048 on it fits.

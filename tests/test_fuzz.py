@@ -19,7 +19,7 @@ from local_agent.model.answer import Answer
 from local_agent.repair import repair
 from tests.corpus_kit import Case, Tool, load_corpus, make_tools
 
-EXAMPLES = 3_000
+EXAMPLES = 1_500
 LONG_SECONDS = 600
 FINISHES = ("stop", "tool_calls", "length")
 SNIPPETS = (

@@ -18,11 +18,11 @@ from tests.kill_script import Made
 @pytest.mark.process
 @pytest.mark.timeout(900)
 def test_killed_at_random_moments(tmp_path: Path) -> None:
-    """20 kills in two conversations, each with calls of all kinds, compactions and summaries.
+    """Ten kills in a conversation with calls of all kinds, compactions and summaries.
 
     A failure names its seed.
     """
-    print(harness(tmp_path, os.urandom(3).hex(), 20))
+    print(harness(tmp_path, os.urandom(3).hex(), 10))
 
 
 @pytest.mark.slow

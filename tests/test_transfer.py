@@ -156,7 +156,7 @@ async def courses_of(path: Path, name: str = "t") -> list[Any]:
 
 
 @settings(
-    max_examples=25,
+    max_examples=15,
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # to make a failure smaller takes minutes
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
