@@ -15,9 +15,10 @@ from langchain_core.messages import AIMessage
 
 from agent_core.hear import Hearer
 from agent_core.reply import emit, emit_usage
+from agent_core.says import declines
 from agent_core.steer import Steering
 from agent_core.turn import answer_of
-from agent_core.words import Speaker, declines
+from agent_core.words import Speaker
 
 
 async def answered_quietly(

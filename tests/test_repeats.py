@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from agent_core.says import goes_on
 from agent_core.view import LAST_CALL, SAID, Limits
-from agent_core.words import goes_on
 from context import Window, text_of
 from local_agent.events import ApprovalRequested, Decision, TextDelta, ToolFinished
 from local_agent.timeline.looking import moment, places

@@ -11,9 +11,9 @@ from langchain_core.messages import AIMessage, HumanMessage
 
 from agent_core import toolset
 from agent_core.ledger import Ledger
+from agent_core.says import declines
 from agent_core.toolset import FIND, shrunk, widened
 from agent_core.view import NO_TOOL, Limits
-from agent_core.words import declines
 from context import Window, text_of, weigh_tool
 from local_agent.events import RouteChosen, TextDelta, TurnFinished
 from local_agent.routing import Router, Shelf, routes_of
