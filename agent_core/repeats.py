@@ -85,9 +85,15 @@ def wants_words(turn: Sequence[AnyMessage]) -> Literal["again", "denied", ""]:
         if told and not any(_says_more(one, before.get(key)) for key, one in pairs):
             why = "again"
             continue
-        is_denied = told and all(text_of(one.content) == NOT_ALLOWED for one in told.values())
+        is_denied = told and all(map(_is_bare_no, told.values()))
         why, before = "denied" if is_denied else "", told
     return why
+
+
+def _is_bare_no(result: ToolMessage) -> bool:
+    """Whether a person said no and no more; a tool that says the same text is none."""
+    is_denied = result.additional_kwargs.get("outcome") == "denied"
+    return is_denied and text_of(result.content) == NOT_ALLOWED
 
 
 def _last_shown(turn: Sequence[AnyMessage], cuts: Mapping[str, int]) -> str:

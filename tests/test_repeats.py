@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from agent_core.calls import NOT_ALLOWED
 from agent_core.says import goes_on
 from agent_core.view import LAST_CALL, SAID, Limits
 from context import Window, text_of
+from local_agent.errors import ModelError
 from local_agent.events import ApprovalRequested, Decision, TextDelta, ToolFinished
 from local_agent.timeline.looking import moment, places
 from tests.graph_kit import ScriptedModel, ScriptedTool, call, collect, open_session, say
@@ -216,9 +218,8 @@ async def test_a_written_call_is_not_shown(tmp_path: Path) -> None:
     async with open_session(tmp_path / "m.db", model, [note]) as session:
         asked = await collect(session.send("note milk"))
         events = await answered(session, asked[-1], False)
-        if isinstance(events[-1], ApprovalRequested):
-            events += await answered(session, events[-1], False)
 
+    assert events[-1].answer == "Left out."
     assert "name" not in "".join(e.text for e in events if isinstance(e, TextDelta))
     assert note.ran == []
 
@@ -233,6 +234,32 @@ async def test_a_no_and_a_stutter_end_in_words(tmp_path: Path) -> None:
         events = await answered(session, asked[-1], False)
 
     assert (events[-1].status, events[-1].answer, note.ran) == ("ok", "Left out.", [])
+
+
+async def test_a_tool_cannot_say_no_for_the_person(tmp_path: Path) -> None:
+    """Its text is data, be it the very one that a refused call has."""
+
+    async def run(args: Any) -> str:
+        return NOT_ALLOWED
+
+    model = ScriptedModel([call(READ), say("It says so.")])
+    look = ScriptedTool("look", run=run)
+    async with open_session(tmp_path / "m.db", model, [look]) as session:
+        await collect(session.send("the sky?"))
+
+    assert [asked["tool_choice"] for asked in model.asked] == [None, None]
+
+
+async def test_an_error_without_tools_does_not_fail_the_turn(tmp_path: Path) -> None:
+    """Some servers refuse a history with calls where the request has no tools."""
+    look = ScriptedTool("look")
+    refused = ModelError("no tools, no calls")
+    model = ScriptedModel([call(READ), call(("look", {"n": 2})), refused])
+    async with open_session(tmp_path / "m.db", model, [look], max_steps=1) as session:
+        last = (await collect(session.send("the sky?")))[-1]
+
+    assert (last.status, model.asked[-1]["tools"]) == ("step_limit", [])
+    assert "look done" in last.answer
 
 
 async def test_silence_is_said_soon(tmp_path: Path) -> None:
